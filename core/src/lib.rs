@@ -1,1 +1,21 @@
-//! placeholder
+//! Kubernetes' list-and-watch cache as a sans-IO state machine.
+//!
+//! This crate owns every decision of an informer and does no IO: no clock, no thread, no lock, no socket, no
+//! randomness of its own. A driver feeds it bytes and time and carries out what it asks for.
+//!
+//! ```text
+//! bytes ─► wire ─► reflector ─► fifo ─► store + indexes ─► listeners ─► handler ─► predicate ─► queue ─► reconciler
+//!          frames   list/watch   deltas   objects, changes   rings
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod object;
+pub mod rng;
+pub mod time;
+
+pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};

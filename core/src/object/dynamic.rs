@@ -1,0 +1,120 @@
+//! [`DynamicObject`]: an object of any kind that keeps its JSON.
+
+use super::{DecodeError, Object, ObjectMeta, Resource};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// An object whose type is not known when the program is compiled: metadata, and the JSON as the server sent it.
+///
+/// Items of a list carry no `kind` and `apiVersion` on the wire (B037); [`kind`](Self::kind) and
+/// [`api_version`](Self::api_version) know them all the same.
+///
+/// ```
+/// use informer_core::object::{DynamicObject, Object, Resource};
+///
+/// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+/// let json = br#"{"metadata": {"name": "a"}, "spec": {"size": 3}}"#;
+/// let widget = DynamicObject::decode(json, &widgets).unwrap();
+/// assert_eq!((widget.kind(), widget.api_version()), ("Widget", "example.com/v1"));
+///
+/// #[derive(serde::Deserialize)]
+/// struct Sized {
+///     spec: Spec,
+/// }
+/// #[derive(serde::Deserialize)]
+/// struct Spec {
+///     size: u32,
+/// }
+/// assert_eq!(widget.parse::<Sized>().unwrap().spec.size, 3);
+/// ```
+#[derive(Clone, Debug)]
+pub struct DynamicObject {
+    api_version: String,
+    kind: String,
+    metadata: ObjectMeta,
+    json: Box<str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+impl DynamicObject {
+    /// `group/version` of the object.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Kind of the object.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The JSON text as the server sent it.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Reads the JSON as a type of yours.
+    ///
+    /// # Errors
+    ///
+    /// If the JSON does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        serde_json::from_str(&self.json).map_err(DecodeError::new)
+    }
+}
+
+impl<'de> Deserialize<'de> for DynamicObject {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+        let header: Header = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
+        Ok(DynamicObject {
+            api_version: header.api_version,
+            kind: header.kind,
+            metadata: header.metadata,
+            json: json.get().into(),
+        })
+    }
+}
+
+impl Object for DynamicObject {
+    type Meta = ObjectMeta;
+    const DYNAMIC: bool = true;
+
+    fn resource() -> Resource {
+        panic!("a DynamicObject has no resource of its own: name one where the informer is made")
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn decode(json: &[u8], resource: &Resource) -> Result<Self, DecodeError> {
+        let text = core::str::from_utf8(json).map_err(DecodeError::new)?;
+        // A whole parse, not only the header: what is stored must be JSON to its end.
+        let mut header: Header = serde_json::from_str(text).map_err(DecodeError::new)?;
+        if header.api_version.is_empty() {
+            header.api_version = resource.api_version();
+        }
+        if header.kind.is_empty() {
+            header.kind = resource.kind.to_string();
+        }
+        Ok(DynamicObject {
+            api_version: header.api_version,
+            kind: header.kind,
+            metadata: header.metadata,
+            json: text.to_owned().into_boxed_str(),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! Metadata as selectors, predicates and mappers read it: the [`Meta`] trait, and [`ObjectMeta`] for types of one's
+//! own.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Read access to an object's `metadata`, whatever struct holds it.
+pub trait Meta {
+    /// The generation, which the server raises when the spec changes; `None` where it does not count.
+    fn generation(&self) -> Option<i64>;
+    /// True once a deletion was asked for and finalizers hold it back.
+    fn is_terminating(&self) -> bool;
+    /// The value of one label.
+    fn label(&self, name: &str) -> Option<&str>;
+    /// All labels, in the order of their names.
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)>;
+    /// The value of one annotation.
+    fn annotation(&self, name: &str) -> Option<&str>;
+    /// All annotations, in the order of their names.
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)>;
+    /// The finalizers, in the object's order.
+    fn finalizers(&self) -> impl Iterator<Item = &str>;
+    /// The owners, in the object's order.
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>>;
+}
+
+/// One owner of an object, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerRef<'a> {
+    /// `group/version` of the owner.
+    pub api_version: &'a str,
+    /// Kind of the owner.
+    pub kind: &'a str,
+    /// Name of the owner; it lives in the namespace of its dependent, or in none.
+    pub name: &'a str,
+    /// The incarnation that owns.
+    pub uid: &'a str,
+    /// True for the one owner that manages this object.
+    pub controller: bool,
+}
+
+impl OwnerRef<'_> {
+    /// The owner's group, without the version.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// The metadata of a custom resource: the fields that controllers use, the others are passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Name within the namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Namespace; empty for a cluster-scoped object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Identity of this incarnation.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Version of this state, opaque.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Raised by the server when the spec changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// When it was made, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    /// When its deletion was asked for, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// Labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// Finalizers.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub finalizers: Vec<String>,
+    /// Owners.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// Go servers write an empty map or slice as `null` now and then.
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// One owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// `group/version` of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// The incarnation that owns.
+    pub uid: String,
+    /// True for the one owner that manages this object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// True if the owner must wait for this object when it is deleted in the foreground.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl Meta for ObjectMeta {
+    fn generation(&self) -> Option<i64> {
+        self.generation
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(name).map(String::as_str)
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.annotations.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.finalizers.iter().map(String::as_str)
+    }
+
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
+        self.owner_references.iter().map(|owner| OwnerRef {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controller: owner.controller.unwrap_or(false),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_maps_and_unknown_fields_pass() {
+        let meta: ObjectMeta =
+            serde_json::from_str(r#"{"name":"a","labels":null,"finalizers":null,"managedFields":[{}],"generation":4}"#)
+                .unwrap();
+        assert_eq!((meta.name.as_str(), meta.generation, meta.labels().count()), ("a", Some(4), 0));
+        assert_eq!(serde_json::to_string(&meta).unwrap(), r#"{"name":"a","generation":4}"#);
+    }
+
+    #[test]
+    fn an_owner_has_a_group() {
+        let owner = OwnerRef { api_version: "apps/v1", kind: "ReplicaSet", name: "r", uid: "u", controller: true };
+        assert_eq!(owner.group(), "apps");
+        assert_eq!(OwnerRef { api_version: "v1", ..owner }.group(), "");
+    }
+}

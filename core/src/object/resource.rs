@@ -73,7 +73,8 @@ impl Resource {
 
     /// The path of the collection: everywhere, or in one namespace. A cluster-scoped resource ignores the namespace.
     pub fn path(&self, namespace: Option<&str>) -> String {
-        let mut path = if self.group.is_empty() { String::from("/api/") } else { alloc::format!("/apis/{}/", self.group) };
+        let mut path =
+            if self.group.is_empty() { String::from("/api/") } else { alloc::format!("/apis/{}/", self.group) };
         path.push_str(&self.version);
         if let (true, Some(namespace)) = (self.namespaced, namespace) {
             path.push_str("/namespaces/");

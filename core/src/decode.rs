@@ -1,0 +1,302 @@
+//! From raw items to objects: [`Codec`], and the one function every driver calls for `Output::Decode`.
+//!
+//! Decoding is nine tenths of the work of a sync, and it is work, not a decision. So the machine hands out a batch of
+//! raw items and any driver, inline or on a pool, turns it into [`Decoded`] objects in two steps: [`probe`] looks up
+//! what the store has (short, under its read lock), [`decode`] builds what is new (long, user code, under no lock).
+//!
+//! [`probe`]: DecodeJob::probe
+//! [`decode`]: DecodeJob::decode
+
+use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
+use crate::store::{Fresh, IndexDef, Slot, Store};
+use crate::wire::{ItemKind, RawBatch, RawItem};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+type Build<T> = dyn Fn(&[u8], &Resource) -> Result<T, DecodeError> + Send + Sync;
+
+/// How the JSON of one resource becomes what the cache stores: decoding and a transform.
+///
+/// ```
+/// use informer_core::decode::Codec;
+/// use informer_core::{DynamicObject, Object, ObjectMeta, Resource};
+///
+/// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+/// // Keep the length of the JSON only: the cache then holds a number per object.
+/// let codec = Codec::<DynamicObject>::new(widgets).map(|widget| Ok(widget.json().len()));
+/// assert_eq!(codec.build(br#"{"metadata":{}}"#).unwrap(), 15);
+/// ```
+pub struct Codec<T> {
+    resource: Resource,
+    build: Arc<Build<T>>,
+}
+
+impl<T> Clone for Codec<T> {
+    fn clone(&self) -> Self {
+        Codec { resource: self.resource.clone(), build: self.build.clone() }
+    }
+}
+
+impl<T: Object> Codec<T> {
+    /// Decodes items of `resource` with [`Object::decode`].
+    pub fn new(resource: Resource) -> Self {
+        Codec { resource, build: Arc::new(T::decode) }
+    }
+}
+
+impl<T: 'static> Codec<T> {
+    /// Adds a transform: it runs once for each object that the server sends, before anyone sees the object, and never
+    /// on a resync or for a deletion that was missed (B087). It may change the type. Identity and version stand
+    /// beside the value, out of its reach.
+    ///
+    /// An error quarantines the one object (B088).
+    pub fn map<U>(self, transform: impl Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static) -> Codec<U> {
+        let build = self.build;
+        Codec {
+            resource: self.resource,
+            build: Arc::new(move |json: &[u8], resource: &Resource| transform(build(json, resource)?)),
+        }
+    }
+}
+
+impl<T> Codec<T> {
+    /// The resource whose items this decodes.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Builds one value.
+    ///
+    /// # Errors
+    ///
+    /// If the JSON does not fit the type, or the transform refuses it.
+    pub fn build(&self, json: &[u8]) -> Result<T, DecodeError> {
+        (self.build)(json, &self.resource)
+    }
+}
+
+impl<T> fmt::Debug for Codec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "codec of {}", self.resource)
+    }
+}
+
+/// Calls user code and turns a panic into an error. The core cannot catch a panic (`no_std`); runtimes can.
+pub trait Guard {
+    /// Runs `work` to its end, or says why it panicked.
+    ///
+    /// # Errors
+    ///
+    /// The text of the panic.
+    fn run(&self, work: &mut dyn FnMut()) -> Result<(), String>;
+}
+
+/// Lets panics pass: for tests and drivers that want to die.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGuard;
+
+impl Guard for NoGuard {
+    fn run(&self, work: &mut dyn FnMut()) -> Result<(), String> {
+        work();
+        Ok(())
+    }
+}
+
+/// One raw item after decoding.
+pub(crate) enum Item<T> {
+    /// The store has this very version of this incarnation: nothing was built.
+    Unchanged(Slot),
+    /// An object that was added or changed.
+    Fresh {
+        /// What the store had under its key when the batch was probed.
+        known: Option<Slot>,
+        fresh: Fresh<T>,
+    },
+    /// An object that was deleted; `last` is what the server sent with it, if it could be decoded.
+    Gone { known: Option<Slot>, key: Key, uid: Uid, version: Version, last: Option<Obj<T>> },
+    /// An object that could not be built. It counts as present.
+    Bad { known: Option<Slot>, bad: BadItem },
+}
+
+/// An item that could not become an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadItem {
+    /// Its key, if the metadata could be read that far.
+    pub key: Option<Key>,
+    /// Its version; empty if it has none.
+    pub version: Version,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Raw items that wait to be decoded. Made by the machine, carried out by the driver.
+pub struct DecodeJob {
+    pub(crate) ticket: Ticket,
+    pub(crate) batch: RawBatch,
+    known: Vec<Known>,
+}
+
+/// Which attempt of which informer a job belongs to: an answer for a stale attempt is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) attempt: u64,
+    /// Part of a list that is staged, and not an event of a watch.
+    pub(crate) staged: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    No,
+    Other(Slot),
+    Same(Slot),
+}
+
+impl DecodeJob {
+    pub(crate) fn new(ticket: Ticket, batch: RawBatch) -> Self {
+        DecodeJob { ticket, batch, known: Vec::new() }
+    }
+
+    /// How many items wait.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// How many bytes of JSON wait.
+    pub fn bytes(&self) -> usize {
+        self.batch.bytes_len()
+    }
+
+    /// Looks up every item in the store: what has the same uid and version need not be built again. Call it under the
+    /// read lock; it runs no user code.
+    pub fn probe<T>(&mut self, store: &Store<T>) {
+        self.known.clear();
+        self.known.extend(self.batch.iter().map(|item| match store.slot_of(item.namespace, item.name) {
+            None => Known::No,
+            Some((slot, object)) => {
+                let same = self.ticket.staged
+                    && *object.version() == *item.version
+                    && *object.uid() == *item.uid
+                    && !store.is_stale(slot);
+                if same { Known::Same(slot) } else { Known::Other(slot) }
+            }
+        }));
+    }
+
+    /// Builds what is new. Runs user code (deserialise, transform, index functions): call it under no lock.
+    ///
+    /// # Panics
+    ///
+    /// If [`probe`](Self::probe) was not called before.
+    pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
+        assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
+        let items = self.batch.iter().zip(&self.known).map(|(raw, known)| decode_item(raw, *known, codec, indexes, guard));
+        Decoded { ticket: self.ticket, items: items.collect() }
+    }
+}
+
+fn decode_item<T>(
+    raw: RawItem<'_>,
+    known: Known,
+    codec: &Codec<T>,
+    indexes: &Indexers<T>,
+    guard: &dyn Guard,
+) -> Item<T> {
+    let (is_listed, known) = match known {
+        Known::Same(slot) if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => return Item::Unchanged(slot),
+        Known::Same(slot) | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
+        Known::No => (raw.kind == ItemKind::Listed, None),
+    };
+    let version = Version::new(raw.version);
+    let Some(key) = raw.key() else {
+        let reason = if is_listed { "an item of the list has no readable name" } else { "no readable name" };
+        return Item::Bad { known, bad: BadItem { key: None, version, reason: reason.into() } };
+    };
+    let uid = Uid::new(raw.uid);
+    let built = foreign(&raw, codec.resource()).map_or_else(
+        || {
+            let mut built = Err(DecodeError::new("the decoder did not run"));
+            match guard.run(&mut || {
+                built = codec.build(raw.json).map(|value| {
+                    let object = Obj::new(key.clone(), uid.clone(), version.clone(), value);
+                    indexes.fresh(object)
+                });
+            }) {
+                Ok(()) => built,
+                Err(panic) => Err(DecodeError::new(format_args!("user code panicked: {panic}"))),
+            }
+        },
+        |reason| Err(DecodeError::new(reason)),
+    );
+    match (raw.kind, built) {
+        (ItemKind::Deleted, built) => {
+            Item::Gone { known, key, uid, version, last: built.ok().map(|fresh| fresh.object) }
+        }
+        (_, Ok(_)) if version.is_empty() => {
+            let reason = "it has no metadata.resourceVersion".into();
+            Item::Bad { known, bad: BadItem { key: Some(key), version, reason } }
+        }
+        (_, Ok(fresh)) => Item::Fresh { known, fresh },
+        (_, Err(error)) => Item::Bad { known, bad: BadItem { key: Some(key), version, reason: format!("{error}") } },
+    }
+}
+
+/// Why an item that names its kind is not of this resource, if it is not (B063).
+fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
+    let wrong_kind = !raw.kind_name.is_empty() && raw.kind_name != resource.kind;
+    let wrong_version = !raw.api_version.is_empty() && raw.api_version != resource.api_version();
+    (wrong_kind || wrong_version).then(|| {
+        format!("it is a {} of {}, not a {} of {}", raw.kind_name, raw.api_version, resource.kind, resource.api_version())
+    })
+}
+
+/// The index functions of one informer at one time. Cheap to clone.
+pub struct Indexers<T> {
+    pub(crate) generation: u64,
+    pub(crate) list: Arc<[IndexDef<T>]>,
+}
+
+impl<T> Clone for Indexers<T> {
+    fn clone(&self) -> Self {
+        Indexers { generation: self.generation, list: self.list.clone() }
+    }
+}
+
+impl<T> Indexers<T> {
+    /// Computes the values of one object: user code.
+    pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
+        let values = self.list.iter().map(|index| index.values(&object)).collect();
+        Fresh { object, values, generation: self.generation }
+    }
+}
+
+impl<T> fmt::Debug for Indexers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list.iter()).finish()
+    }
+}
+
+/// A decoded batch, on its way back to the machine. The order is that of the wire.
+pub struct Decoded<T> {
+    pub(crate) ticket: Ticket,
+    pub(crate) items: Vec<Item<T>>,
+}
+
+impl<T> Decoded<T> {
+    /// How many items were decoded, recognised or found to be bad.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True if the batch was empty.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Notification`]: what a handler is told.
+
+use crate::object::{Key, Obj};
+use core::fmt;
+
+/// How the informer learned of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The first complete list, or its replay to a handler that came later.
+    List,
+    /// A later list: something was missed in between.
+    Relist,
+    /// An event of the watch.
+    Watch,
+    /// Nothing changed; the handler asked to be told again now and then.
+    Resync,
+}
+
+/// One change of one object, as one handler sees it.
+///
+/// For each handler and key the sequence is: added, any number of updates, deleted; and so on (I11). `old` is the
+/// very object that this handler was given last (I12).
+#[non_exhaustive]
+pub enum Notification<T> {
+    /// The handler did not have this key.
+    Added {
+        /// The object.
+        object: Obj<T>,
+        /// True if it belonged to the first complete list, or to the replay for a late handler.
+        initial: bool,
+        /// How it was learned.
+        cause: Cause,
+    },
+    /// The handler had this key in the same incarnation.
+    Updated {
+        /// What it was given last.
+        old: Obj<T>,
+        /// What is true now; the same as `old` at a resync.
+        new: Obj<T>,
+        /// How it was learned.
+        cause: Cause,
+    },
+    /// The handler had this key, and it is gone (or it no longer matches the informer's selector).
+    Deleted {
+        /// What the server sent with the deletion; `old` again if the final state is unknown.
+        object: Obj<T>,
+        /// What the handler was given last.
+        old: Obj<T>,
+        /// How it was learned.
+        cause: Cause,
+        /// False if the deletion itself was missed: a list no longer had the object, or another incarnation took its
+        /// place.
+        final_state_known: bool,
+    },
+}
+
+impl<T> Notification<T> {
+    /// Namespace and name of the object.
+    pub fn key(&self) -> &Key {
+        self.object().key()
+    }
+
+    /// The object: the new one, or the last one of a deletion.
+    pub fn object(&self) -> &Obj<T> {
+        match self {
+            Notification::Added { object, .. } | Notification::Deleted { object, .. } => object,
+            Notification::Updated { new, .. } => new,
+        }
+    }
+
+    /// What the handler was given last, if anything.
+    pub fn old(&self) -> Option<&Obj<T>> {
+        match self {
+            Notification::Added { .. } => None,
+            Notification::Updated { old, .. } | Notification::Deleted { old, .. } => Some(old),
+        }
+    }
+
+    /// How the change was learned.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Notification::Added { cause, .. }
+            | Notification::Updated { cause, .. }
+            | Notification::Deleted { cause, .. } => *cause,
+        }
+    }
+}
+
+impl<T> Clone for Notification<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Notification::Added { object, initial, cause } => {
+                Notification::Added { object: object.clone(), initial: *initial, cause: *cause }
+            }
+            Notification::Updated { old, new, cause } => {
+                Notification::Updated { old: old.clone(), new: new.clone(), cause: *cause }
+            }
+            Notification::Deleted { object, old, cause, final_state_known } => Notification::Deleted {
+                object: object.clone(),
+                old: old.clone(),
+                cause: *cause,
+                final_state_known: *final_state_known,
+            },
+        }
+    }
+}
+
+impl<T> fmt::Display for Notification<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notification::Added { object, .. } => write!(f, "added {object:?}"),
+            Notification::Updated { old, new, cause: Cause::Resync } => {
+                debug_assert!(Obj::ptr_eq(old, new), "a resync repeats what was delivered last (I18)");
+                write!(f, "resync {new:?}")
+            }
+            Notification::Updated { old, new, .. } => write!(f, "updated {new:?} (was {})", old.version()),
+            Notification::Deleted { object, final_state_known: true, .. } => write!(f, "deleted {object:?}"),
+            Notification::Deleted { object, .. } => write!(f, "deleted {object:?} (final state unknown)"),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Notification<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} by {:?}", self.cause())
+    }
+}

@@ -1,0 +1,523 @@
+//! The cache of one informer: objects by key, indexes, the version it stands for.
+//!
+//! ```text
+//!            ┌────────── slots: Obj, Obj, –, Obj … (chunks, copied only if a snapshot holds them)
+//!  by key ───┤
+//!  index  ───┘  a bucket per value, holding slot numbers
+//! ```
+//!
+//! A [`Store`] is passive: whoever owns it changes it through [`commit`](Store::commit) with what the machine decided,
+//! and gets the [`Notification`]s back. There is one writer. Invariants, checked after every commit in debug builds:
+//!
+//! - every object is found under its key, and only there (I6);
+//! - every index equals a recomputation (I7); no bucket is empty;
+//! - a commit is whole: after it returns, readers see all of it (I6), and the store already has each change whose
+//!   notification it returned (I14).
+//!
+//! ```
+//! use informer_core::store::{IndexDef, Store};
+//! use informer_core::{Key, Obj, Uid, Version};
+//!
+//! let mut store = Store::<u32>::new(7);
+//! store.add_index(IndexDef::new("parity", |n| if **n % 2 == 0 { "even" } else { "odd" })).unwrap();
+//! for n in 1..=3 {
+//!     store.upsert(Obj::new(Key::new("ns", &n.to_string()), Uid::new("u"), Version::new("1"), n));
+//! }
+//! assert_eq!(store.by_index("parity", "odd").unwrap().count(), 2);
+//! assert_eq!(**store.get("ns/2").unwrap(), 2);
+//! ```
+
+mod index;
+mod slots;
+mod staged;
+
+pub use index::{IndexDef, IndexError, IndexValues, NAMESPACE, Values};
+pub use slots::{Slot, Snapshot};
+pub use staged::Staged;
+
+use crate::decode::{BadItem, Indexers, Item};
+use crate::listener::{Cause, Notification};
+use crate::object::{Key, Obj, Uid, Version};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use foldhash::SharedSeed;
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashTable;
+use index::Index;
+use slots::{SlotSet, Slots};
+use smallvec::SmallVec;
+
+/// An object on its way into the store, with its index values.
+pub struct Fresh<T> {
+    pub(crate) object: Obj<T>,
+    pub(crate) values: SmallVec<[Values; 1]>,
+    /// Which set of index functions made `values`.
+    pub(crate) generation: u64,
+}
+
+/// A change that the machine decided on. Carried out by [`Store::commit`].
+pub struct Commit<T> {
+    pub(crate) change: Change<T>,
+    /// The version that the store stands for afterwards.
+    pub(crate) version: Option<Version>,
+}
+
+pub(crate) enum Change<T> {
+    /// Events of a watch, in order.
+    Events(Vec<Item<T>>),
+    /// A complete list.
+    Replace(Staged<T>),
+    /// Only the version moves (a bookmark).
+    Nothing,
+}
+
+impl<T> Commit<T> {
+    /// True for a list: a driver may then build the result aside and swap it in.
+    pub fn is_list(&self) -> bool {
+        matches!(self.change, Change::Replace(_))
+    }
+
+    /// The staged list, if it is one.
+    pub fn staged(&self) -> Option<&Staged<T>> {
+        match &self.change {
+            Change::Replace(staged) => Some(staged),
+            Change::Events(_) | Change::Nothing => None,
+        }
+    }
+}
+
+/// What a commit did.
+#[must_use = "handlers must be told"]
+pub struct Committed<T> {
+    /// What changed, in the order in which handlers are told.
+    pub notifications: Vec<Notification<T>>,
+    /// True if this was the first complete list: handlers get the whole store as their initial state, and
+    /// `notifications` is empty.
+    pub first_list: bool,
+    /// Items that could not be built, each reported once per version.
+    pub quarantined: Vec<BadItem>,
+}
+
+impl<T> Default for Committed<T> {
+    fn default() -> Self {
+        Committed { notifications: Vec::new(), first_list: false, quarantined: Vec::new() }
+    }
+}
+
+/// The cache.
+pub struct Store<T> {
+    slots: Slots<T>,
+    by_key: HashTable<u32>,
+    hasher: SeedableRandomState,
+    indexes: Vec<Index>,
+    indexers: Indexers<T>,
+    /// Objects whose newest version could not be decoded: what the store has is older.
+    stale: SlotSet,
+    quarantine: BTreeMap<Key, BadItem>,
+    version: Version,
+    populated: bool,
+}
+
+impl<T> Clone for Store<T> {
+    /// Shares the objects; tables are copied. Meant for building a large relist aside.
+    fn clone(&self) -> Self {
+        Store {
+            slots: self.slots.clone(),
+            by_key: self.by_key.clone(),
+            hasher: self.hasher.clone(),
+            indexes: self.indexes.clone(),
+            indexers: self.indexers.clone(),
+            stale: self.stale.clone(),
+            quarantine: self.quarantine.clone(),
+            version: self.version.clone(),
+            populated: self.populated,
+        }
+    }
+}
+
+impl<T> Store<T> {
+    /// An empty store. `seed` guards its hash tables against chosen keys; a simulation passes a fixed one.
+    pub fn new(seed: u64) -> Self {
+        Store {
+            slots: Slots::new(),
+            by_key: HashTable::new(),
+            hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
+            indexes: Vec::new(),
+            indexers: Indexers { generation: 0, list: [].into() },
+            stale: SlotSet::default(),
+            quarantine: BTreeMap::new(),
+            version: Version::default(),
+            populated: false,
+        }
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True once a complete list was committed.
+    pub fn is_populated(&self) -> bool {
+        self.populated
+    }
+
+    /// The version that the store stands for: every change up to it is applied. Empty before the first list.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The object of a key, `namespace/name` or `name`.
+    pub fn get(&self, key: &str) -> Option<&Obj<T>> {
+        self.slots.get(self.find(key)?)
+    }
+
+    /// All objects, in no order that a user may rely on.
+    pub fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
+        self.slots.iter().map(|(_, object)| object)
+    }
+
+    /// All objects at this instant, for a walk that holds up nobody.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.slots.snapshot()
+    }
+
+    /// The objects that have `value` in the index called `index`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such index.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<impl ExactSizeIterator<Item = &Obj<T>>, IndexError> {
+        let slots = self.index(index)?.slots(value);
+        Ok(slots.map(|slot| self.slots.get(slot).expect("an index holds slots in use only (I7)")))
+    }
+
+    /// The values in use of the index called `index`, each with the number of its objects, in no fixed order.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such index.
+    pub fn index_values(&self, index: &str) -> Result<impl Iterator<Item = (&str, usize)>, IndexError> {
+        Ok(self.index(index)?.values())
+    }
+
+    /// True if there is an index of this name.
+    pub fn has_index(&self, name: &str) -> bool {
+        self.indexes.iter().any(|index| index.name() == name)
+    }
+
+    /// The names of the indexes.
+    pub fn index_names(&self) -> impl Iterator<Item = &str> {
+        self.indexes.iter().map(Index::name)
+    }
+
+    /// The index functions now in force, for [`DecodeJob::decode`](crate::decode::DecodeJob::decode).
+    pub fn indexers(&self) -> Indexers<T> {
+        self.indexers.clone()
+    }
+
+    /// The items whose newest version could not be built, with the reason.
+    pub fn quarantined(&self) -> impl Iterator<Item = &BadItem> {
+        self.quarantine.values()
+    }
+
+    /// True if the server has a newer version of this object that could not be decoded.
+    pub fn is_stale_key(&self, key: &str) -> bool {
+        self.find(key).is_some_and(|slot| self.stale.contains(slot))
+    }
+
+    /// Adds an index and fills it with what is there. Runs the index function on every object; a runtime that wants no
+    /// user code under its lock prepares the values with [`PreparedIndex`] first.
+    ///
+    /// # Errors
+    ///
+    /// If the name is taken; nothing changes then.
+    pub fn add_index(&mut self, def: IndexDef<T>) -> Result<(), IndexError> {
+        let prepared = PreparedIndex::new(def, &self.snapshot());
+        self.install_index(prepared)
+    }
+
+    /// Adds an index whose values are computed already. Objects that changed since the snapshot are computed here.
+    ///
+    /// # Errors
+    ///
+    /// If the name is taken; nothing changes then.
+    pub fn install_index(&mut self, prepared: PreparedIndex<T>) -> Result<(), IndexError> {
+        if self.has_index(prepared.def.name()) {
+            return Err(IndexError::Exists(String::from(prepared.def.name())));
+        }
+        let mut index = Index::new(prepared.def.shared_name(), self.hasher.clone());
+        let mut ready = prepared.values.into_iter().peekable();
+        for (slot, object) in self.slots.iter() {
+            match ready.next_if(|(before, _)| Obj::ptr_eq(before, object)) {
+                Some((_, values)) => index.set(slot, &values),
+                None => index.set(slot, &prepared.def.values(object)),
+            }
+        }
+        self.indexes.push(index);
+        let list = self.indexers.list.iter().cloned().chain([prepared.def]).collect();
+        self.indexers = Indexers { generation: self.indexers.generation + 1, list };
+        self.check();
+        Ok(())
+    }
+
+    /// Takes an index away.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub fn remove_index(&mut self, name: &str) -> Result<(), IndexError> {
+        let at = self.indexes.iter().position(|index| index.name() == name);
+        let at = at.ok_or_else(|| IndexError::Unknown(String::from(name)))?;
+        self.indexes.remove(at);
+        let list = self.indexers.list.iter().filter(|def| def.name() != name).cloned().collect();
+        self.indexers = Indexers { generation: self.indexers.generation + 1, list };
+        Ok(())
+    }
+
+    /// Puts an object in by hand: for a store without an informer. Gives back what was there.
+    pub fn upsert(&mut self, object: Obj<T>) -> Option<Obj<T>> {
+        let fresh = self.indexers.fresh(object);
+        let known = self.find(fresh.object.key().as_str());
+        let old = self.put(known, fresh);
+        self.check();
+        old
+    }
+
+    /// Takes an object out by hand: for a store without an informer.
+    pub fn remove(&mut self, key: &str) -> Option<Obj<T>> {
+        let slot = self.find(key)?;
+        let old = self.take(slot);
+        self.check();
+        Some(old)
+    }
+
+    /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
+    /// decoded.
+    pub fn commit(&mut self, commit: Commit<T>) -> Committed<T> {
+        let mut done = Committed::default();
+        match commit.change {
+            Change::Nothing => {}
+            Change::Events(items) => {
+                done.notifications.reserve(items.len());
+                for item in items {
+                    self.apply(item, &mut done);
+                }
+            }
+            Change::Replace(staged) => self.replace(staged, &mut done),
+        }
+        if let Some(version) = commit.version {
+            self.version = version;
+        }
+        self.check();
+        done
+    }
+
+    fn apply(&mut self, item: Item<T>, done: &mut Committed<T>) {
+        match item {
+            // Only a list is probed for unchanged objects.
+            Item::Unchanged(_) => {}
+            Item::Fresh { fresh, .. } => {
+                let known = self.find(fresh.object.key().as_str());
+                self.upsert_and_tell(known, fresh, Cause::Watch, done);
+            }
+            Item::Gone { key, uid, last, version, .. } => {
+                self.quarantine.remove(key.as_str());
+                let Some(slot) = self.find(key.as_str()) else { return };
+                let old = self.take(slot);
+                // Another incarnation than the one we hold: its end is known, that of ours was missed.
+                let same = same_incarnation(old.uid(), &uid);
+                let _ = version;
+                let (object, final_state_known) = match last.filter(|_| same) {
+                    Some(last) => (last, true),
+                    None => (old.clone(), false),
+                };
+                done.notifications.push(Notification::Deleted { object, old, cause: Cause::Watch, final_state_known });
+            }
+            Item::Bad { bad, .. } => self.put_aside(bad, done),
+        }
+    }
+
+    /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
+    fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
+        done.first_list = !self.populated && self.is_empty();
+        self.populated = true;
+        let gone: Vec<Slot> =
+            self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();
+        for slot in gone {
+            let old = self.take(slot);
+            let (object, cause) = (old.clone(), Cause::Relist);
+            done.notifications.push(Notification::Deleted { object, old, cause, final_state_known: false });
+        }
+        // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
+        let before = core::mem::take(&mut self.quarantine);
+        for bad in staged.bad {
+            if let Some(known) = bad.key.as_ref().and_then(|key| before.get(key)).filter(|known| **known == bad) {
+                self.quarantine.insert(known.key.clone().expect("it was found by its key"), known.clone());
+                continue;
+            }
+            self.put_aside(bad, done);
+        }
+        for fresh in staged.fresh.into_iter().flatten() {
+            let known = self.find(fresh.object.key().as_str());
+            if done.first_list {
+                self.put(known, fresh);
+            } else {
+                self.upsert_and_tell(known, fresh, Cause::Relist, done);
+            }
+        }
+    }
+
+    fn upsert_and_tell(&mut self, known: Option<Slot>, fresh: Fresh<T>, cause: Cause, done: &mut Committed<T>) {
+        if !self.quarantine.is_empty() {
+            self.quarantine.remove(fresh.object.key().as_str());
+        }
+        let new = fresh.object.clone();
+        let added = |object| Notification::Added { object, initial: false, cause };
+        match self.put(known, fresh) {
+            None => done.notifications.push(added(new)),
+            Some(old) if same_incarnation(old.uid(), new.uid()) => {
+                done.notifications.push(Notification::Updated { old, new, cause });
+            }
+            // Deleted and made again, unseen (I17).
+            Some(old) => {
+                let object = old.clone();
+                done.notifications.push(Notification::Deleted { object, old, cause, final_state_known: false });
+                done.notifications.push(added(new));
+            }
+        }
+    }
+
+    fn put_aside(&mut self, bad: BadItem, done: &mut Committed<T>) {
+        let Some(key) = bad.key.clone() else {
+            done.quarantined.push(bad);
+            return;
+        };
+        if let Some(slot) = self.find(key.as_str()) {
+            self.stale.insert(slot);
+        }
+        if self.quarantine.get(&key).is_none_or(|known| known.version != bad.version) {
+            done.quarantined.push(bad.clone());
+        }
+        self.quarantine.insert(key, bad);
+    }
+
+    pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<(Slot, &Obj<T>)> {
+        let hash = self.hash(namespace, name);
+        let slot = *self.by_key.find(hash, |slot| self.object(*slot).key().is(namespace, name))?;
+        Some((Slot(slot), self.object(slot)))
+    }
+
+    pub(crate) fn is_stale(&self, slot: Slot) -> bool {
+        self.stale.contains(slot)
+    }
+
+    fn find(&self, key: &str) -> Option<Slot> {
+        let hash = self.hasher.hash_one(key);
+        self.by_key.find(hash, |slot| self.object(*slot).key().as_str() == key).map(|slot| Slot(*slot))
+    }
+
+    /// The hash of a key that is still in two parts: the same as that of the joined text.
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        if namespace.is_empty() {
+            return self.hasher.hash_one(name);
+        }
+        let mut joined = SmallVec::<[u8; 128]>::new();
+        joined.extend_from_slice(namespace.as_bytes());
+        joined.push(b'/');
+        joined.extend_from_slice(name.as_bytes());
+        match core::str::from_utf8(&joined) {
+            Ok(key) => self.hasher.hash_one(key),
+            Err(_) => unreachable!("two texts and a slash are a text"),
+        }
+    }
+
+    fn object(&self, slot: u32) -> &Obj<T> {
+        self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
+    }
+
+    fn index(&self, name: &str) -> Result<&Index, IndexError> {
+        let found = self.indexes.iter().find(|index| index.name() == name);
+        found.ok_or_else(|| IndexError::Unknown(String::from(name)))
+    }
+
+    fn put(&mut self, known: Option<Slot>, mut fresh: Fresh<T>) -> Option<Obj<T>> {
+        if fresh.generation != self.indexers.generation {
+            // An index came or went while the object was being decoded.
+            fresh = self.indexers.fresh(fresh.object);
+        }
+        let (slot, old) = match known {
+            Some(slot) => {
+                self.stale.remove(slot);
+                (slot, Some(self.slots.replace(slot, fresh.object)))
+            }
+            None => {
+                let hash = self.hasher.hash_one(fresh.object.key().as_str());
+                let slot = self.slots.insert(fresh.object);
+                let (slots, hasher) = (&self.slots, &self.hasher);
+                self.by_key.insert_unique(hash, slot.0, |slot| {
+                    let object = slots.get(Slot(*slot)).expect("the table of keys holds slots in use only (I6)");
+                    hasher.hash_one(object.key().as_str())
+                });
+                (slot, None)
+            }
+        };
+        for (index, values) in self.indexes.iter_mut().zip(&fresh.values) {
+            index.set(slot, values);
+        }
+        old
+    }
+
+    fn take(&mut self, slot: Slot) -> Obj<T> {
+        let hash = self.hasher.hash_one(self.object(slot.0).key().as_str());
+        if let Ok(entry) = self.by_key.find_entry(hash, |candidate| *candidate == slot.0) {
+            entry.remove();
+        }
+        for index in &mut self.indexes {
+            index.clear(slot);
+        }
+        self.stale.remove(slot);
+        self.slots.remove(slot)
+    }
+
+    /// Asserts the invariants of the module header, on small stores: the check costs the size of the store.
+    fn check(&self) {
+        #[cfg(debug_assertions)]
+        if self.len() <= 64 {
+            assert_eq!(self.by_key.len(), self.len(), "every object has one entry in the table of keys");
+            for (slot, object) in self.slots.iter() {
+                assert_eq!(self.find(object.key().as_str()), Some(slot), "{object:?} is found under its key");
+            }
+            for (index, def) in self.indexes.iter().zip(self.indexers.list.iter()) {
+                assert_eq!(index.name(), def.name(), "index functions stand in the order of their indexes");
+                index.check();
+            }
+        }
+        let _ = self.slots.bound();
+    }
+}
+
+/// A uid that either side lacks says nothing.
+fn same_incarnation(a: &Uid, b: &Uid) -> bool {
+    a == b || a.is_empty() || b.is_empty()
+}
+
+/// The values of a new index, computed over a snapshot while the store goes on.
+pub struct PreparedIndex<T> {
+    def: IndexDef<T>,
+    values: Vec<(Obj<T>, Values)>,
+}
+
+impl<T> PreparedIndex<T> {
+    /// Runs the index function on every object of `snapshot`.
+    pub fn new(def: IndexDef<T>, snapshot: &Snapshot<T>) -> Self {
+        let values = snapshot.iter().map(|object| (object.clone(), def.values(object))).collect();
+        PreparedIndex { def, values }
+    }
+}

@@ -1,0 +1,99 @@
+//! [`Staged`]: a list that is being read, beside the store that it will replace.
+//!
+//! Nothing of it shows before the commit (I5). It holds the slots of the store's objects that the list still has, and
+//! the objects that are new or changed; what stands in neither is gone.
+
+use super::slots::{Slot, SlotSet};
+use super::{Fresh, Store};
+use crate::decode::{BadItem, Item};
+use crate::object::Key;
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+/// A list on its way into the store.
+pub struct Staged<T> {
+    pub(super) survivors: SlotSet,
+    /// In the list's order; `None` where a streaming list took an object back.
+    pub(super) fresh: Vec<Option<Fresh<T>>>,
+    pub(super) bad: Vec<BadItem>,
+    /// Places in `fresh` by key: the last word of a list about a key wins, and there is one word.
+    by_key: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl<T> Default for Staged<T> {
+    fn default() -> Self {
+        Staged {
+            survivors: SlotSet::default(),
+            fresh: Vec::new(),
+            bad: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: FixedState::default(),
+        }
+    }
+}
+
+impl<T> Staged<T> {
+    pub(crate) fn push(&mut self, item: Item<T>) {
+        match item {
+            Item::Unchanged(slot) => self.survivors.insert(slot),
+            Item::Fresh { known, fresh } => {
+                self.survive(known);
+                self.put(fresh);
+            }
+            Item::Gone { known, key, .. } => {
+                if let Some(slot) = known {
+                    self.survivors.remove(slot);
+                }
+                if let Some(place) = self.place(&key) {
+                    self.fresh[place] = None;
+                }
+            }
+            Item::Bad { known, bad } => {
+                self.survive(known);
+                self.bad.push(bad);
+            }
+        }
+    }
+
+    /// True if an item could not be built: what a strict informer asks.
+    pub(crate) fn first_bad(&self) -> Option<&BadItem> {
+        self.bad.first()
+    }
+
+    fn survive(&mut self, known: Option<Slot>) {
+        if let Some(slot) = known {
+            self.survivors.insert(slot);
+        }
+    }
+
+    fn place(&self, key: &Key) -> Option<usize> {
+        let hash = self.hasher.hash_one(key.as_str());
+        let same = |place: &u32| self.fresh[*place as usize].as_ref().is_some_and(|fresh| fresh.object.key() == key);
+        self.by_key.find(hash, same).map(|place| *place as usize)
+    }
+
+    fn put(&mut self, fresh: Fresh<T>) {
+        if let Some(place) = self.place(fresh.object.key()) {
+            self.fresh[place] = Some(fresh);
+            return;
+        }
+        let hash = self.hasher.hash_one(fresh.object.key().as_str());
+        let place = self.fresh.len() as u32;
+        self.fresh.push(Some(fresh));
+        let (all, hasher) = (&self.fresh, &self.hasher);
+        self.by_key.insert_unique(hash, place, |place| {
+            // A place that was taken back keeps its entry until the table grows; it then counts as key "".
+            let key = all[*place as usize].as_ref().map_or("", |fresh| fresh.object.key().as_str());
+            hasher.hash_one(key)
+        });
+    }
+
+    /// How many objects of the store would change, go or come: a hint whether to build the result aside.
+    pub fn changes(&self, store: &Store<T>) -> usize {
+        let gone = store.slots.iter().filter(|(slot, _)| !self.survivors.contains(*slot)).count();
+        self.fresh.len() + gone
+    }
+}

@@ -16,6 +16,7 @@ extern crate std;
 
 pub mod object;
 pub mod rng;
+pub mod selector;
 pub mod time;
 
 pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod object;
+pub mod queue;
 pub mod rng;
 pub mod selector;
 pub mod time;

@@ -14,6 +14,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod controller;
+pub mod listener;
 pub mod object;
 pub mod queue;
 pub mod rng;

@@ -1,0 +1,5 @@
+//! What handlers are told: [`Notification`].
+
+mod notification;
+
+pub use notification::{Cause, Notification};

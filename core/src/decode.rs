@@ -121,6 +121,18 @@ pub(crate) enum Item<T> {
     Bad { known: Option<Slot>, bad: BadItem },
 }
 
+impl<T> Item<T> {
+    /// The version that the event stood for, where it carried one.
+    pub(crate) fn version(&self) -> Option<&Version> {
+        match self {
+            Item::Unchanged(_) => None,
+            Item::Fresh { fresh, .. } => Some(fresh.object.version()),
+            Item::Gone { version, .. } => Some(version),
+            Item::Bad { bad, .. } => Some(&bad.version),
+        }
+    }
+}
+
 /// An item that could not become an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadItem {
@@ -250,10 +262,10 @@ fn decode_item<T>(
 
 /// Why an item that names its kind is not of this resource, if it is not (B063).
 fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
-    let wrong_kind = !raw.kind_name.is_empty() && raw.kind_name != resource.kind;
+    let wrong_kind = !raw.object_kind.is_empty() && raw.object_kind != resource.kind;
     let wrong_version = !raw.api_version.is_empty() && raw.api_version != resource.api_version();
     (wrong_kind || wrong_version).then(|| {
-        format!("it is a {} of {}, not a {} of {}", raw.kind_name, raw.api_version, resource.kind, resource.api_version())
+        format!("it is a {} of {}, not a {} of {}", raw.object_kind, raw.api_version, resource.kind, resource.api_version())
     })
 }
 

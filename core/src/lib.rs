@@ -14,8 +14,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod controller;
+pub mod listener;
 pub mod object;
+pub mod queue;
 pub mod rng;
+pub mod selector;
 pub mod time;
 
 pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};

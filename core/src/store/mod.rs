@@ -93,17 +93,25 @@ impl<T> Commit<T> {
 pub struct Committed<T> {
     /// What changed, in the order in which handlers are told.
     pub notifications: Vec<Notification<T>>,
-    /// True if this was the first complete list: handlers get the whole store as their initial state, and
-    /// `notifications` is empty.
-    pub first_list: bool,
-    /// Items that could not be built, each reported once per version.
-    pub quarantined: Vec<BadItem>,
+    /// What the machine must hear.
+    pub receipt: Receipt,
 }
 
 impl<T> Default for Committed<T> {
     fn default() -> Self {
-        Committed { notifications: Vec::new(), first_list: false, quarantined: Vec::new() }
+        Committed { notifications: Vec::new(), receipt: Receipt::default() }
     }
+}
+
+/// The machine's part of a [`Committed`].
+#[derive(Debug, Default)]
+#[must_use = "the machine waits for it"]
+pub struct Receipt {
+    /// True if this was the first complete list of an empty store: handlers get the whole store as their initial
+    /// state, and there are no notifications.
+    pub(crate) first_list: bool,
+    /// Items that could not be built, each reported once per version.
+    pub(crate) quarantined: Vec<BadItem>,
 }
 
 /// The cache.
@@ -327,13 +335,12 @@ impl<T> Store<T> {
                 let known = self.find(fresh.object.key().as_str());
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { key, uid, last, version, .. } => {
+            Item::Gone { key, uid, last, .. } => {
                 self.quarantine.remove(key.as_str());
                 let Some(slot) = self.find(key.as_str()) else { return };
                 let old = self.take(slot);
                 // Another incarnation than the one we hold: its end is known, that of ours was missed.
                 let same = same_incarnation(old.uid(), &uid);
-                let _ = version;
                 let (object, final_state_known) = match last.filter(|_| same) {
                     Some(last) => (last, true),
                     None => (old.clone(), false),
@@ -346,7 +353,7 @@ impl<T> Store<T> {
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
     fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
-        done.first_list = !self.populated && self.is_empty();
+        done.receipt.first_list = !self.populated && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
             self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();
@@ -366,7 +373,7 @@ impl<T> Store<T> {
         }
         for fresh in staged.fresh.into_iter().flatten() {
             let known = self.find(fresh.object.key().as_str());
-            if done.first_list {
+            if done.receipt.first_list {
                 self.put(known, fresh);
             } else {
                 self.upsert_and_tell(known, fresh, Cause::Relist, done);
@@ -396,14 +403,14 @@ impl<T> Store<T> {
 
     fn put_aside(&mut self, bad: BadItem, done: &mut Committed<T>) {
         let Some(key) = bad.key.clone() else {
-            done.quarantined.push(bad);
+            done.receipt.quarantined.push(bad);
             return;
         };
         if let Some(slot) = self.find(key.as_str()) {
             self.stale.insert(slot);
         }
         if self.quarantine.get(&key).is_none_or(|known| known.version != bad.version) {
-            done.quarantined.push(bad.clone());
+            done.receipt.quarantined.push(bad.clone());
         }
         self.quarantine.insert(key, bad);
     }
@@ -487,8 +494,11 @@ impl<T> Store<T> {
     }
 
     /// Asserts the invariants of the module header, on small stores: the check costs the size of the store.
+    #[cfg(not(debug_assertions))]
+    fn check(&self) {}
+
+    #[cfg(debug_assertions)]
     fn check(&self) {
-        #[cfg(debug_assertions)]
         if self.len() <= 64 {
             assert_eq!(self.by_key.len(), self.len(), "every object has one entry in the table of keys");
             for (slot, object) in self.slots.iter() {
@@ -499,7 +509,6 @@ impl<T> Store<T> {
                 index.check();
             }
         }
-        let _ = self.slots.bound();
     }
 }
 

@@ -1,0 +1,111 @@
+//! One request and its answer: the part that every state with a request in flight has in common.
+//!
+//! ```text
+//! sent ──connected──► waiting for the head ──200──► open ──end──►
+//!                                          └─else─► failing (the body is read, bounded) ──end──►
+//! ```
+
+use super::tuning::Tuning;
+use crate::time::{Deadline, Duration, Time};
+use crate::wire::{Body, Head, RequestId, Status, WireError};
+use alloc::vec::Vec;
+
+/// What is kept of the body of a failed request; a Status is far smaller.
+const ERROR_BODY: usize = 64 * 1024;
+
+pub(super) struct Exchange {
+    pub(super) id: RequestId,
+    pub(super) sent_at: Time,
+    /// When the head came.
+    pub(super) opened_at: Time,
+    last_byte: Time,
+    stage: Stage,
+    head_within: Duration,
+    paused: bool,
+}
+
+enum Stage {
+    Connecting,
+    AwaitingHead,
+    Open,
+    Failing { head: Head, text: Vec<u8> },
+}
+
+impl Exchange {
+    pub(super) fn new(id: RequestId, now: Time, head_within: Duration) -> Self {
+        Exchange {
+            id,
+            sent_at: now,
+            opened_at: now,
+            last_byte: now,
+            stage: Stage::Connecting,
+            head_within,
+            paused: false,
+        }
+    }
+
+    pub(super) fn connected(&mut self) {
+        if matches!(self.stage, Stage::Connecting) {
+            self.stage = Stage::AwaitingHead;
+        }
+    }
+
+    /// Takes the head. `Some` if the answer is good: its decoder.
+    pub(super) fn head(&mut self, now: Time, head: &Head) -> Option<Result<Body, WireError>> {
+        self.opened_at = now;
+        self.last_byte = now;
+        if head.status == 200 {
+            self.stage = Stage::Open;
+            return Some(Body::new(head.content_encoding.as_deref()));
+        }
+        self.stage = Stage::Failing { head: head.clone(), text: Vec::new() };
+        None
+    }
+
+    /// Notes bytes; keeps them if they belong to a failure. True if they are the state's to read.
+    pub(super) fn body(&mut self, now: Time, bytes: &[u8]) -> bool {
+        self.last_byte = now;
+        match &mut self.stage {
+            Stage::Open => true,
+            Stage::Failing { text, .. } => {
+                let room = ERROR_BODY - text.len();
+                text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                false
+            }
+            Stage::Connecting | Stage::AwaitingHead => false,
+        }
+    }
+
+    /// The failure that the answer is, if its head said so, and the wait it asks for.
+    pub(super) fn failure(&self) -> Option<(Status, Option<Duration>)> {
+        let Stage::Failing { head, text } = &self.stage else { return None };
+        // A redirect or another 2xx is not an answer that this protocol has: it fails with its code.
+        let text = if head.content_encoding.is_none() { text.as_slice() } else { &[] };
+        let status = Status::from_response(head.status, text);
+        let asked = head.retry_after().or(status.retry_after);
+        Some((status, asked))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open)
+    }
+
+    pub(super) fn pause(&mut self, now: Time, paused: bool) {
+        self.paused = paused;
+        // Silence while we did not listen is not the server's.
+        self.last_byte = now;
+    }
+
+    /// Until when something must have come. `silence` bounds an open body.
+    pub(super) fn deadline(&self, tuning: &Tuning, silence: Option<Duration>) -> Option<Deadline> {
+        if self.paused {
+            return None;
+        }
+        match self.stage {
+            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
+            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
+            Stage::Open => Some(Deadline { at: self.last_byte + silence?, why: "silence of a body" }),
+            Stage::Failing { .. } => Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" }),
+        }
+    }
+}

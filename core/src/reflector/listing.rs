@@ -1,0 +1,297 @@
+//! The state `Listing`: pages of one list, which shows only when it is whole.
+//!
+//! ```text
+//! first page ──token──► next page … ──last page──► finished ──committed──► Opening
+//!     │ 410 or too large: at once once more, for the newest state
+//!     │ 410 on a later page: at once once more, without pages
+//!     └ anything else: Backoff, then list again
+//! ```
+
+use super::backoff::{Next, Wait};
+use super::exchange::Exchange;
+use super::failure::{Fault, reason};
+use super::tuning::Tuning;
+use super::{Ask, Effect, End, Phase, Reflector, State};
+use crate::object::Version;
+use crate::time::{Deadline, Time};
+use crate::wire::{Body, Head, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use foldhash::fast::FixedState;
+
+pub(super) struct Listing {
+    /// The page in flight; `None` when the list is finished and waits for its commit.
+    pub(super) exchange: Option<Exchange>,
+    attempt: u64,
+    ask: Ask,
+    /// Objects per page; 0 is all.
+    limit: u32,
+    reader: Option<Reader>,
+    pages: u32,
+    /// Hashes of the tokens that were followed.
+    tokens: BTreeSet<u64>,
+    /// That of the first page (C5).
+    version: Option<Version>,
+}
+
+struct Reader {
+    body: Body,
+    list: ListDecoder,
+}
+
+impl Listing {
+    pub(super) fn deadline(&self, tuning: &Tuning) -> Option<Deadline> {
+        self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.exchange.is_none()
+    }
+}
+
+impl Reflector {
+    /// Begins a list by the strategy in force.
+    pub(super) fn begin_list(&mut self, now: Time) {
+        if self.streams() {
+            self.begin_stream(now);
+        } else {
+            self.begin_pages(now);
+        }
+    }
+
+    pub(super) fn begin_pages(&mut self, now: Time) {
+        let ask = self.memory.ask();
+        // At our own version a cache can answer, whole and without a limit; pages would go to its disk.
+        let limit = if matches!(ask, Ask::NotOlder(_)) { 0 } else { self.config.page_size };
+        self.begin_pages_at(now, ask, limit);
+    }
+
+    fn begin_pages_at(&mut self, now: Time, ask: Ask, limit: u32) {
+        let attempt = self.next_attempt();
+        let mut query = Vec::new();
+        if limit > 0 {
+            query.push(("limit", limit.to_string()));
+        }
+        query.extend(ask.query());
+        let id = self.send(now, Verb::List, query);
+        let exchange = Some(Exchange::new(id, now, self.config.tuning.list_head));
+        let (reader, pages, tokens, version) = (None, 1, BTreeSet::new(), None);
+        let listing = Listing { exchange, attempt, ask, limit, reader, pages, tokens, version };
+        self.enter(Phase::Listing, State::Listing(listing));
+    }
+
+    fn next_page(&mut self, now: Time, mut listing: Listing, token: String) {
+        listing.pages += 1;
+        let mut query = Vec::new();
+        if listing.limit > 0 {
+            query.push(("limit", listing.limit.to_string()));
+        }
+        // The token holds the version; to give both is an error (W8).
+        query.push(("continue", token));
+        let id = self.send(now, Verb::List, query);
+        listing.exchange = Some(Exchange::new(id, now, self.config.tuning.list_head));
+        listing.reader = None;
+        self.state = State::Listing(listing);
+    }
+
+    pub(super) fn listing_head(&mut self, now: Time, mut listing: Listing, head: &Head) {
+        let body = listing.exchange.as_mut().and_then(|exchange| exchange.head(now, head));
+        match body {
+            Some(Ok(body)) => {
+                listing.reader = Some(Reader { body, list: ListDecoder::new(self.config.limits) });
+                self.state = State::Listing(listing);
+            }
+            Some(Err(error)) => self.listing_broken(now, listing, &error),
+            None => self.state = State::Listing(listing),
+        }
+    }
+
+    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, mut bytes: &[u8]) {
+        let mut batch = RawBatch::new();
+        let mut read = || {
+            let Some(reader) = listing.reader.as_mut() else { return Ok(()) };
+            while let Some(plain) = reader.body.pull(&mut bytes)? {
+                reader.list.feed(plain, &mut batch)?;
+            }
+            Ok::<(), WireError>(())
+        };
+        let outcome = read();
+        match outcome {
+            Ok(()) => {
+                self.items(listing.attempt, batch);
+                self.state = State::Listing(listing);
+            }
+            Err(error) => self.listing_broken(now, listing, &error),
+        }
+    }
+
+    fn items(&mut self, attempt: u64, batch: RawBatch) {
+        if !batch.is_empty() {
+            self.effects.push_back(Effect::Items { attempt, staged: true, batch });
+        }
+    }
+
+    pub(super) fn listing_end(&mut self, now: Time, mut listing: Listing, end: &End) {
+        let failure = listing.exchange.as_ref().and_then(Exchange::failure);
+        if let Some((status, asked)) = failure {
+            listing.exchange = None;
+            let wait = asked.map_or(Wait::Step, Wait::Asked);
+            self.listing_refused(now, &listing, &status, wait);
+            return;
+        }
+        match end {
+            End::Refused(text) => {
+                self.listing_failed(now, Fault::new(reason::REFUSED, text), Wait::Refused);
+            }
+            End::Broken(text) => self.listing_failed(now, Fault::new(reason::RESET, text), Wait::Step),
+            End::Closed => {
+                listing.exchange = None;
+                let Some(Reader { body, list }) = listing.reader.take() else {
+                    let fault = Fault::new(reason::RESET, "the connection ended before the head of the answer");
+                    self.listing_failed(now, fault, Wait::Step);
+                    return;
+                };
+                match body.finish().and_then(|()| list.finish()) {
+                    Ok(end) => self.page(now, listing, end),
+                    Err(error) => self.listing_broken(now, listing, &error),
+                }
+            }
+        }
+    }
+
+    /// A page is complete.
+    fn page(&mut self, now: Time, mut listing: Listing, end: ListEnd) {
+        if end.version.is_unset() {
+            let text = format!("the list has no metadata.resourceVersion to watch from (it says {:?})", end.version);
+            self.listing_failed(now, Fault::new(reason::UNDECODABLE, text), Wait::Step);
+            return;
+        }
+        let version = listing.version.get_or_insert(end.version).clone();
+        if !end.continue_token.is_empty() {
+            let fresh = listing.tokens.insert(FixedState::default().hash_one(&end.continue_token));
+            if !fresh || listing.pages >= self.config.tuning.pages {
+                let text = if fresh { "it has too many pages" } else { "a continue token came twice" };
+                let text = format!("the list does not end: {text} ({} pages read)", listing.pages);
+                self.listing_failed(now, Fault::new(reason::UNDECODABLE, text), Wait::Step);
+                return;
+            }
+            self.next_page(now, listing, end.continue_token);
+            return;
+        }
+        if self.memory.is_older(&version) && !self.accept_older(&version, &listing.ask, Phase::Listing) {
+            // Refused once: what the newest state says is then the truth.
+            self.effects.push_back(Effect::Discard);
+            self.begin_pages_at(now, Ask::Latest, self.config.page_size);
+            return;
+        }
+        self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
+        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
+        listing.version = Some(version);
+        self.state = State::Listing(listing);
+    }
+
+    /// Judges a list that is older than the cache: a cache that lags is refused, the newest state is believed.
+    pub(super) fn accept_older(&mut self, version: &Version, ask: &Ask, phase: Phase) -> bool {
+        let known = &self.memory.version;
+        if *ask == Ask::Latest {
+            let text = format!("the server is at version {version} and was at {known}: it was set back to an older state");
+            self.report(phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            return true;
+        }
+        let text = format!("a cache answered with version {version}, older than {known}; asking for the newest state");
+        self.report(phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
+        self.memory.latest = true;
+        false
+    }
+
+    /// The list is in the cache.
+    pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) if mine == attempt => {
+                self.memory.version = version;
+                self.memory.latest = false;
+                self.begin_watch(now);
+            }
+            state => self.state = state,
+        }
+        self.check(now);
+    }
+
+    /// The list holds something that a strict informer does not accept.
+    pub(crate) fn rejected(&mut self, now: Time, attempt: u64, text: &str) {
+        let phase = match &self.state {
+            State::Listing(listing) if listing.attempt == attempt => Phase::Listing,
+            State::Watching(watching) if watching.attempt == attempt => Phase::Streaming,
+            State::Idle
+            | State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Watching(_)
+            | State::Backoff(_)
+            | State::Stopped => return,
+        };
+        self.abandon();
+        self.fail(now, phase, Fault::new(reason::UNDECODABLE, text), Wait::Step, Next::List);
+        self.check(now);
+    }
+
+    pub(super) fn listing_late(&mut self, now: Time, mut listing: Listing) {
+        let Some(exchange) = listing.exchange.take() else {
+            self.state = State::Listing(listing);
+            return;
+        };
+        self.effects.push_back(Effect::Cancel(exchange.id));
+        if let Some((status, asked)) = exchange.failure() {
+            self.listing_refused(now, &listing, &status, asked.map_or(Wait::Step, Wait::Asked));
+            return;
+        }
+        let what = if exchange.is_open() { "the rest of a list" } else { "the answer to a list" };
+        self.listing_failed(now, Fault::late(what), Wait::Step);
+    }
+
+    fn listing_broken(&mut self, now: Time, listing: Listing, error: &WireError) {
+        if let Some(exchange) = &listing.exchange {
+            self.effects.push_back(Effect::Cancel(exchange.id));
+        }
+        if let WireError::Status(status) = error {
+            let asked = status.retry_after;
+            self.listing_refused(now, &listing, status, asked.map_or(Wait::Step, Wait::Asked));
+            return;
+        }
+        self.listing_failed(now, Fault::wire(error), Wait::Step);
+    }
+
+    /// The server said no.
+    fn listing_refused(&mut self, now: Time, listing: &Listing, status: &Status, wait: Wait) {
+        let fault = Fault::status(status);
+        if !status.is_expired() && !status.is_too_large_version() {
+            self.listing_failed(now, fault, wait);
+            return;
+        }
+        self.effects.push_back(Effect::Discard);
+        if listing.pages > 1 {
+            // The token aged out: pages of this size take too long, so all at once (client-go does the same).
+            self.report(Phase::Listing, fault, Some(crate::time::Duration::ZERO));
+            self.begin_pages_at(now, listing.ask.clone(), 0);
+            return;
+        }
+        let tried_latest = listing.ask == Ask::Latest;
+        self.memory.latest = true;
+        let wait = if tried_latest { wait } else { Wait::None };
+        let wait = self.wait(wait);
+        self.report(Phase::Listing, fault, Some(wait));
+        if tried_latest {
+            self.go_on(now, now + wait, Next::List);
+        } else {
+            self.begin_pages(now);
+        }
+    }
+
+    fn listing_failed(&mut self, now: Time, fault: Fault, wait: Wait) {
+        self.effects.push_back(Effect::Discard);
+        self.fail(now, Phase::Listing, fault, wait, Next::List);
+    }
+}

@@ -1,0 +1,569 @@
+//! List and watch: the machine that keeps one collection's events coming, whatever the server and the network do.
+//!
+//! ```text
+//!            start
+//!              │
+//!   ┌──────────▼───────────┐  refused by the server   ┌───────────────┐
+//!   │ Streaming            │─────────────────────────►│ Listing       │◄──┐ next page
+//!   │ (watch with initial  │                          │ (paged)       │───┘
+//!   │  events)             │                          └──────┬────────┘
+//!   └───┬──────────────┬───┘                                 │ committed
+//!       │ end marker   │ failure                      ┌──────▼────────┐
+//!       │              │          ┌───────────┐       │ Opening       │
+//!       │              └─────────►│ Backoff   │◄──────│ (watch sent)  │
+//!       │                         │           │       └──────┬────────┘
+//!       │        failure, expired │           │              │ 200
+//!   ┌───▼──────────────────────┐  │           │              │
+//!   │ Watching                 │──►           │       (Watching)
+//!   └───┬──────────────────────┘  └─┬──────┬──┘
+//!       │ clean end                 │      └──► Streaming or Listing
+//!       └──► Opening                └─────────► Opening
+//!
+//!   any state ── stop ──► Stopped
+//! ```
+//!
+//! One file per state: `listing`, `streaming`, `opening`, `watching`, `backoff`. `exchange` is the request in flight,
+//! `failure` the words for what went wrong. Timers are set in one place each: [`Reflector::deadline`] asks the state.
+//!
+//! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
+//! `Idle`, `Stopped` and a list that waits for its commit has a deadline; the version to resume from never comes from
+//! an ERROR, a foreign object or one without a version (I28).
+
+mod backoff;
+mod exchange;
+pub(crate) mod failure;
+mod listing;
+mod opening;
+mod stream;
+mod streaming;
+mod tuning;
+mod watching;
+
+pub use failure::{Failure, reason};
+pub use tuning::Tuning;
+
+use crate::object::{Resource, Version};
+use crate::rng::Rng;
+use crate::time::{Deadline, Duration, Time};
+use crate::wire::{Head, Limits, RawBatch, RawItem, Request, RequestId, Verb};
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use backoff::{Backoff, BackingOff, Next, Wait};
+use core::fmt;
+use exchange::Exchange;
+use failure::Fault;
+use listing::Listing;
+use opening::Opening;
+use streaming::Streaming;
+use watching::Watching;
+
+/// How the state is read before the watch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ListStrategy {
+    /// A streaming list first; pages where the server refuses it.
+    #[default]
+    Auto,
+    /// Only streaming lists.
+    Streaming,
+    /// Only pages.
+    Paged,
+}
+
+/// What a reflector reads and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReflectorConfig {
+    /// The collection.
+    pub resource: Resource,
+    /// One namespace, or all.
+    pub namespace: Option<String>,
+    /// Label selector as the server understands it.
+    pub label_selector: Option<String>,
+    /// Field selector as the server understands it.
+    pub field_selector: Option<String>,
+    /// How the state is read.
+    pub strategy: ListStrategy,
+    /// Objects per page of a list; 0 asks for all at once.
+    pub page_size: u32,
+    /// `timeoutSeconds` of a watch lies in [this, twice this].
+    pub min_watch_timeout: Duration,
+    /// Bounds of frames and items.
+    pub limits: Limits,
+    /// Waits and bounds.
+    pub tuning: Tuning,
+}
+
+impl ReflectorConfig {
+    /// The defaults, for `resource` in all namespaces.
+    pub fn new(resource: Resource) -> Self {
+        ReflectorConfig {
+            resource,
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            strategy: ListStrategy::Auto,
+            page_size: 500,
+            min_watch_timeout: Duration::from_secs(300),
+            limits: Limits::default(),
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+/// Where a reflector stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Not started.
+    Idle,
+    /// Reading pages, or waiting until the list is in the cache.
+    Listing,
+    /// Reading a streaming list up to its end marker.
+    Streaming,
+    /// A watch was sent and has no head yet.
+    Opening,
+    /// A watch was answered and is open.
+    Watching,
+    /// Waiting before the next request.
+    Backoff,
+    /// Stopped for good.
+    Stopped,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Phase::Idle => "idle",
+            Phase::Listing => "listing",
+            Phase::Streaming => "streaming",
+            Phase::Opening => "opening",
+            Phase::Watching => "watching",
+            Phase::Backoff => "backoff",
+            Phase::Stopped => "stopped",
+        })
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The body is complete.
+    Closed,
+    /// No connection came about: refused, unreachable, no such name. The server had no work with it.
+    Refused(String),
+    /// The connection broke, or was never any good (TLS); before or inside the body.
+    Broken(String),
+}
+
+/// What the informer must do next, in order.
+pub(crate) enum Effect {
+    Send(Request),
+    Cancel(RequestId),
+    /// Items to decode. `staged`: part of a list that shows only when it is finished.
+    Items {
+        attempt: u64,
+        staged: bool,
+        batch: RawBatch,
+    },
+    /// The staged list is complete and stands for `version`.
+    Finish {
+        attempt: u64,
+        version: Version,
+    },
+    /// The staged list will never be complete.
+    Discard,
+    /// Everything up to this version was sent.
+    Bookmark(Version),
+    Failure(Failure),
+    Phase(Phase),
+}
+
+enum State {
+    Idle,
+    Listing(Listing),
+    Streaming(Streaming),
+    Opening(Opening),
+    Watching(Watching),
+    Backoff(BackingOff),
+    Stopped,
+}
+
+/// What outlives a state.
+struct Memory {
+    /// From here the next watch starts; empty before the first list.
+    version: Version,
+    /// The next list must ask for the newest state: our version is of no use to the server.
+    latest: bool,
+    /// The list that echoed our own version; if its watch is expired as well, that cache is of no use.
+    echoed: bool,
+    /// Streaming lists are given up for the life of this machine.
+    streaming_refused: bool,
+    streaming_tries: u32,
+    short_watches: u32,
+    internal_errors: u32,
+    /// Streams in a row that fell silent without a bookmark.
+    unbookmarked: u32,
+    /// The last stream fell silent, too.
+    was_silent: bool,
+    fresh_connection: bool,
+    refresh_credentials: bool,
+    last_sent: Time,
+}
+
+/// The machine.
+pub(crate) struct Reflector {
+    config: ReflectorConfig,
+    memory: Memory,
+    backoff: Backoff,
+    rng: Rng,
+    state: State,
+    effects: VecDeque<Effect>,
+    requests: u64,
+    attempts: u64,
+    phase: Phase,
+}
+
+impl Reflector {
+    pub(crate) fn new(config: ReflectorConfig, rng: Rng) -> Self {
+        Reflector {
+            memory: Memory {
+                version: Version::default(),
+                latest: false,
+                echoed: false,
+                streaming_refused: false,
+                streaming_tries: 0,
+                short_watches: 0,
+                internal_errors: 0,
+                unbookmarked: 0,
+                was_silent: false,
+                fresh_connection: false,
+                refresh_credentials: false,
+                last_sent: Time::ZERO,
+            },
+            backoff: Backoff::new(&config.tuning),
+            config,
+            rng,
+            state: State::Idle,
+            effects: VecDeque::new(),
+            requests: 0,
+            attempts: 0,
+            phase: Phase::Idle,
+        }
+    }
+
+    pub(crate) fn config(&self) -> &ReflectorConfig {
+        &self.config
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The request in flight.
+    pub(crate) fn in_flight(&self) -> Option<RequestId> {
+        self.exchange().map(|exchange| exchange.id)
+    }
+
+    pub(crate) fn start(&mut self, now: Time) {
+        if matches!(self.state, State::Idle) {
+            self.begin_list(now);
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if matches!(self.state, State::Stopped) {
+            return;
+        }
+        self.abandon();
+        self.enter(Phase::Stopped, State::Stopped);
+    }
+
+    /// Forgets the version and lists the newest state, as if the server had asked for it.
+    pub(crate) fn refresh(&mut self, now: Time) {
+        match self.state {
+            State::Idle | State::Stopped => {}
+            State::Listing(_) | State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => {
+                self.abandon();
+                self.memory.latest = true;
+                self.begin_list(now);
+            }
+        }
+    }
+
+    pub(crate) fn connected(&mut self, id: RequestId) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.connected();
+        }
+    }
+
+    pub(crate) fn head(&mut self, now: Time, id: RequestId, head: &Head) {
+        if self.exchange_mut(id).is_none() {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Listing(state) => self.listing_head(now, state, head),
+            State::Streaming(state) => self.streaming_head(now, state, head),
+            State::Opening(state) => self.opening_head(now, state, head),
+            // A second head of the same answer is the adapter's mistake; there is none in HTTP.
+            state @ (State::Watching(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
+        }
+        self.check(now);
+    }
+
+    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
+        match self.exchange_mut(id) {
+            Some(exchange) if exchange.body(now, bytes) => {}
+            Some(_) | None => return,
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Listing(state) => self.listing_body(now, state, bytes),
+            State::Streaming(state) => self.streaming_body(now, state, bytes),
+            State::Watching(state) => self.watching_body(now, state, bytes),
+            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
+        }
+        self.check(now);
+    }
+
+    pub(crate) fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        if self.exchange_mut(id).is_none() {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Listing(state) => self.listing_end(now, state, end),
+            State::Streaming(state) => self.streaming_end(now, state, end),
+            State::Opening(state) => self.opening_end(now, state, end),
+            State::Watching(state) => self.watching_end(now, state, end),
+            state @ (State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
+        }
+        self.check(now);
+    }
+
+    /// Fires what is due.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if self.deadline().is_none_or(|deadline| deadline.at > now) {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Listing(state) => self.listing_late(now, state),
+            State::Streaming(state) => self.streaming_late(now, state),
+            State::Opening(state) => self.opening_late(now, state),
+            State::Watching(state) => self.watching_late(now, state),
+            State::Backoff(state) => self.go_on(now, now, state.next),
+            state @ (State::Idle | State::Stopped) => self.state = state,
+        }
+        self.check(now);
+    }
+
+    /// The only place where a reflector's timer comes from.
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        let tuning = &self.config.tuning;
+        match &self.state {
+            State::Idle | State::Stopped => None,
+            State::Listing(state) => state.deadline(tuning),
+            State::Streaming(state) => state.deadline(tuning),
+            State::Opening(state) => state.deadline(tuning),
+            State::Watching(state) => state.deadline(tuning, self.memory.unbookmarked),
+            State::Backoff(state) => Some(state.deadline()),
+        }
+    }
+
+    /// The body is not being read, or is again: our own slowness is not the server's silence.
+    pub(crate) fn paused(&mut self, now: Time, paused: bool) {
+        if let Some(id) = self.in_flight()
+            && let Some(exchange) = self.exchange_mut(id)
+        {
+            exchange.pause(now, paused);
+        }
+    }
+
+    fn exchange(&self) -> Option<&Exchange> {
+        match &self.state {
+            State::Listing(state) => state.exchange.as_ref(),
+            State::Streaming(state) => Some(&state.exchange),
+            State::Opening(state) => Some(&state.exchange),
+            State::Watching(state) => Some(&state.exchange),
+            State::Idle | State::Backoff(_) | State::Stopped => None,
+        }
+    }
+
+    fn exchange_mut(&mut self, id: RequestId) -> Option<&mut Exchange> {
+        let exchange = match &mut self.state {
+            State::Listing(state) => state.exchange.as_mut(),
+            State::Streaming(state) => Some(&mut state.exchange),
+            State::Opening(state) => Some(&mut state.exchange),
+            State::Watching(state) => Some(&mut state.exchange),
+            State::Idle | State::Backoff(_) | State::Stopped => None,
+        };
+        exchange.filter(|exchange| exchange.id == id)
+    }
+
+    fn enter(&mut self, phase: Phase, state: State) {
+        self.state = state;
+        if self.phase != phase {
+            self.phase = phase;
+            self.effects.push_back(Effect::Phase(phase));
+        }
+    }
+
+    /// Ends the request in flight and what was staged from it, if there is any.
+    fn abandon(&mut self) {
+        if let Some(id) = self.in_flight() {
+            self.effects.push_back(Effect::Cancel(id));
+        }
+        if matches!(self.state, State::Listing(_) | State::Streaming(_)) {
+            self.effects.push_back(Effect::Discard);
+        }
+    }
+
+    fn next_attempt(&mut self) -> u64 {
+        self.attempts += 1;
+        self.attempts
+    }
+
+    fn send(&mut self, now: Time, verb: Verb, mut query: Vec<(&'static str, String)>) -> RequestId {
+        self.requests += 1;
+        self.memory.last_sent = now;
+        let id = RequestId(self.requests);
+        let config = &self.config;
+        if let Some(selector) = &config.label_selector {
+            query.push(("labelSelector", selector.clone()));
+        }
+        if let Some(selector) = &config.field_selector {
+            query.push(("fieldSelector", selector.clone()));
+        }
+        self.effects.push_back(Effect::Send(Request {
+            id,
+            verb,
+            path: config.resource.path(config.namespace.as_deref()),
+            query,
+            accept: "application/json",
+            // A gzip layer would hold back a watch's events; on a list it saves most of the bytes.
+            accept_encoding: if verb == Verb::List { "gzip" } else { "identity" },
+            fresh_connection: core::mem::take(&mut self.memory.fresh_connection),
+            refresh_credentials: core::mem::take(&mut self.memory.refresh_credentials),
+            connect_within: config.tuning.connect,
+        }));
+        id
+    }
+
+    /// `timeoutSeconds` for a watch, uniform in [min, 2·min], at least 1.
+    fn watch_timeout(&mut self) -> u64 {
+        let min = self.config.min_watch_timeout;
+        let low = min.as_secs() + u64::from(min.subsec_nanos() > 0);
+        let high = (min.saturating_mul(2).as_secs()).max(low);
+        (low + self.rng.below(high - low + 1)).max(1)
+    }
+
+    /// The wait that a failure costs.
+    fn wait(&mut self, wait: Wait) -> Duration {
+        self.backoff.next(wait, &self.config.tuning, &mut self.rng)
+    }
+
+    fn report(&mut self, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
+        if fault.code == 401 {
+            self.memory.refresh_credentials = true;
+        }
+        if fault.reason == reason::DEADLINE {
+            // Whatever fell silent, its connection is not to be trusted.
+            self.memory.fresh_connection = true;
+        }
+        let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
+        let Fault { code, reason, message } = fault;
+        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, retry_in }));
+    }
+
+    /// Reports a fault and goes on after the wait that it costs.
+    fn fail(&mut self, now: Time, phase: Phase, fault: Fault, wait: Wait, next: Next) {
+        let wait = self.wait(wait);
+        self.report(phase, fault, Some(wait));
+        self.go_on(now, now + wait, next);
+    }
+
+    /// Notes that a watch lives: an event or a bookmark came.
+    fn alive(&mut self) {
+        self.backoff.reset(&self.config.tuning);
+        self.memory.short_watches = 0;
+        self.memory.internal_errors = 0;
+        self.memory.was_silent = false;
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check(&self, _now: Time) {}
+
+    #[cfg(debug_assertions)]
+    fn check(&self, _now: Time) {
+        let resting = match &self.state {
+            State::Idle | State::Stopped => true,
+            State::Listing(state) => state.is_finished(),
+            State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => false,
+        };
+        let paused = self.exchange().is_some() && self.deadline().is_none();
+        assert!(
+            resting || paused || self.deadline().is_some(),
+            "a reflector that is {} has neither a timer nor rest (B009)",
+            self.phase
+        );
+    }
+}
+
+/// Which state a list asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Ask {
+    /// Any that the server has at hand: the first list.
+    Any,
+    /// At least as new as what we have.
+    NotOlder(Version),
+    /// The newest.
+    Latest,
+}
+
+impl Ask {
+    /// The query of a paged list.
+    fn query(&self) -> Option<(&'static str, String)> {
+        match self {
+            Ask::Any => Some(("resourceVersion", "0".into())),
+            Ask::NotOlder(version) => Some(("resourceVersion", version.to_string())),
+            Ask::Latest => None,
+        }
+    }
+}
+
+impl Memory {
+    fn ask(&self) -> Ask {
+        if self.latest {
+            Ask::Latest
+        } else if self.version.is_unset() {
+            Ask::Any
+        } else {
+            Ask::NotOlder(self.version.clone())
+        }
+    }
+
+    /// The answer to a list is older than what we have seen.
+    fn is_older(&self, version: &Version) -> bool {
+        version.is_before(&self.version)
+    }
+}
+
+/// Why an event of a watch cannot be attributed to an object of this collection, if it cannot. Its stream is given up:
+/// going on would move the cursor past a change that nobody saw (I32).
+fn unreadable(item: &RawItem<'_>, resource: &Resource) -> Option<Fault> {
+    let api_version = resource.api_version();
+    let foreign = (!item.object_kind.is_empty() && item.object_kind != resource.kind)
+        || (!item.api_version.is_empty() && item.api_version != api_version);
+    if foreign {
+        let (kind, of) = (item.object_kind, item.api_version);
+        let text = format_args!("an event holds a {kind} of {of}, not a {} of {api_version}", resource.kind);
+        return Some(Fault::new(reason::UNDECODABLE, text));
+    }
+    item.key()
+        .is_none()
+        .then(|| Fault::new(reason::UNDECODABLE, "an event holds an object without a readable metadata.name"))
+}

@@ -1,0 +1,243 @@
+//! The state `Streaming`: a watch that begins with the whole state, up to the marker that ends it.
+//!
+//! ```text
+//! sent ──200──► initial events ──end marker──► Watching (the same stream goes on)
+//!   │ refused, 429: Backoff, then again           │ ended or silent without the marker: Backoff, then again;
+//!   │ 410, too large: at once for the newest      │ after three tries pages for good
+//!   └ anything else: pages, at once
+//! ```
+
+use super::backoff::{Next, Wait};
+use super::exchange::Exchange;
+use super::failure::{Fault, reason};
+use super::stream::{Piece, StreamReader};
+use super::tuning::Tuning;
+use super::watching::Watching;
+use super::{Ask, Effect, End, ListStrategy, Phase, Reflector, State, unreadable};
+use crate::object::Version;
+use crate::time::{Deadline, Time};
+use crate::wire::{Control, Head, Status, Verb};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+
+pub(super) struct Streaming {
+    pub(super) exchange: Exchange,
+    attempt: u64,
+    ask: Ask,
+    reader: Option<StreamReader>,
+    /// When the server should have ended the stream.
+    ends_at: Time,
+}
+
+impl Streaming {
+    pub(super) fn deadline(&self, tuning: &Tuning) -> Option<Deadline> {
+        let silence = self.exchange.deadline(tuning, Some(tuning.list_silence));
+        let end = Deadline { at: self.ends_at + tuning.watch_grace, why: "end of a streaming list" };
+        Deadline::sooner(silence, Some(end))
+    }
+}
+
+impl Reflector {
+    /// True if the next list is a streaming one.
+    pub(super) fn streams(&self) -> bool {
+        match self.config.strategy {
+            ListStrategy::Auto => !self.memory.streaming_refused,
+            ListStrategy::Streaming => true,
+            ListStrategy::Paged => false,
+        }
+    }
+
+    pub(super) fn begin_stream(&mut self, now: Time) {
+        let ask = self.memory.ask();
+        let version = match &ask {
+            // The first streaming list is a consistent read: unlike pages it costs the server no more (trap 16).
+            Ask::Any | Ask::Latest => "".into(),
+            Ask::NotOlder(version) => version.to_string(),
+        };
+        let attempt = self.next_attempt();
+        let timeout = self.watch_timeout();
+        let query = vec![
+            ("watch", "true".into()),
+            ("allowWatchBookmarks", "true".into()),
+            ("sendInitialEvents", "true".into()),
+            ("resourceVersionMatch", "NotOlderThan".into()),
+            ("resourceVersion", version),
+            ("timeoutSeconds", timeout.to_string()),
+        ];
+        let id = self.send(now, Verb::Watch, query);
+        // The head may take as long as that of a list: the server waits until its cache is new enough.
+        let exchange = Exchange::new(id, now, self.config.tuning.list_head);
+        let ends_at = now + crate::time::Duration::from_secs(timeout);
+        let streaming = Streaming { exchange, attempt, ask, reader: None, ends_at };
+        self.enter(Phase::Streaming, State::Streaming(streaming));
+    }
+
+    pub(super) fn streaming_head(&mut self, now: Time, mut streaming: Streaming, head: &Head) {
+        match streaming.exchange.head(now, head) {
+            Some(Ok(body)) => {
+                streaming.reader = Some(StreamReader::new(body, self.config.limits));
+                self.state = State::Streaming(streaming);
+            }
+            Some(Err(error)) => {
+                self.effects.push_back(Effect::Cancel(streaming.exchange.id));
+                self.fall_back(now, Fault::wire(&error), Wait::Step);
+            }
+            None => self.state = State::Streaming(streaming),
+        }
+    }
+
+    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &[u8]) {
+        let Some(reader) = streaming.reader.as_mut() else {
+            self.state = State::Streaming(streaming);
+            return;
+        };
+        let mut pieces = reader.feed(bytes).into_iter();
+        while let Some(piece) = pieces.next() {
+            match piece {
+                Piece::Events(batch) => {
+                    if let Some(fault) = batch.iter().find_map(|item| unreadable(&item, &self.config.resource)) {
+                        self.streaming_cut(now, &streaming, fault);
+                        return;
+                    }
+                    self.effects.push_back(Effect::Items { attempt: streaming.attempt, staged: true, batch });
+                }
+                Piece::Control(Control::Bookmark { version, initial_events_end: true }) => {
+                    let Some(watching) = self.streamed(now, streaming, version) else { return };
+                    self.watching_pieces(now, watching, pieces);
+                    return;
+                }
+                // An ordinary bookmark says nothing before the end marker (B039).
+                Piece::Control(Control::Bookmark { .. }) => {}
+                Piece::Control(Control::Error(status)) => {
+                    self.effects.push_back(Effect::Cancel(streaming.exchange.id));
+                    let asked = status.retry_after;
+                    self.streaming_refused(now, &streaming, &status, asked.map_or(Wait::Step, Wait::Asked));
+                    return;
+                }
+                Piece::Control(Control::Unknown { event_type }) => {
+                    let text = format!("an event of the unknown type {event_type:?}");
+                    self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
+                    return;
+                }
+                Piece::Control(_) => unreachable!("the core's own enum, all variants are above"),
+                Piece::Broken(error) => {
+                    self.streaming_cut(now, &streaming, Fault::wire(&error));
+                    return;
+                }
+            }
+        }
+        self.state = State::Streaming(streaming);
+    }
+
+    /// The end marker came: the list is whole and stands for `version`. `None` if it was not accepted.
+    fn streamed(&mut self, now: Time, streaming: Streaming, version: Version) -> Option<Watching> {
+        if version.is_unset() {
+            let text = "the end marker of the streaming list has no metadata.resourceVersion to go on from";
+            self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
+            return None;
+        }
+        if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
+            self.effects.push_back(Effect::Cancel(streaming.exchange.id));
+            self.effects.push_back(Effect::Discard);
+            self.begin_stream(now);
+            return None;
+        }
+        self.memory.echoed = matches!(&streaming.ask, Ask::NotOlder(asked) if *asked == version);
+        self.memory.streaming_tries = 0;
+        self.memory.latest = false;
+        self.memory.version = version.clone();
+        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version });
+        let Streaming { exchange, attempt, reader, ends_at, .. } = streaming;
+        let reader = reader.expect("an end marker came out of it");
+        Some(Watching::new(exchange, attempt, reader, ends_at))
+    }
+
+    pub(super) fn streaming_end(&mut self, now: Time, streaming: Streaming, end: &End) {
+        if let Some((status, asked)) = streaming.exchange.failure() {
+            self.streaming_refused(now, &streaming, &status, asked.map_or(Wait::Step, Wait::Asked));
+            return;
+        }
+        let open = streaming.exchange.is_open();
+        match end {
+            End::Refused(text) => {
+                self.effects.push_back(Effect::Discard);
+                self.fail(now, Phase::Streaming, Fault::new(reason::REFUSED, text), Wait::Refused, Next::List);
+            }
+            End::Broken(text) if open => self.unmarked(now, Fault::new(reason::RESET, text)),
+            End::Broken(text) => self.fall_back(now, Fault::new(reason::RESET, text), Wait::Step),
+            End::Closed if open => {
+                let text = format!(
+                    "the streaming list ended without its end marker (try {} of {})",
+                    self.memory.streaming_tries + 1,
+                    self.config.tuning.streaming_tries
+                );
+                self.unmarked(now, Fault::new(reason::NO_END_MARKER, text));
+            }
+            End::Closed => {
+                let text = "the connection ended before the head of the answer";
+                self.fall_back(now, Fault::new(reason::RESET, text), Wait::Step);
+            }
+        }
+    }
+
+    pub(super) fn streaming_late(&mut self, now: Time, streaming: Streaming) {
+        self.effects.push_back(Effect::Cancel(streaming.exchange.id));
+        if let Some((status, asked)) = streaming.exchange.failure() {
+            self.streaming_refused(now, &streaming, &status, asked.map_or(Wait::Step, Wait::Asked));
+        } else if streaming.exchange.is_open() {
+            self.unmarked(now, Fault::late("the end marker of a streaming list"));
+        } else {
+            self.fall_back(now, Fault::late("the answer to a streaming list"), Wait::Step);
+        }
+    }
+
+    fn streaming_refused(&mut self, now: Time, streaming: &Streaming, status: &Status, wait: Wait) {
+        let fault = Fault::status(status);
+        if status.is_expired() || status.is_too_large_version() {
+            let tried_latest = streaming.ask == Ask::Latest || self.memory.version.is_unset();
+            self.memory.latest = true;
+            self.effects.push_back(Effect::Discard);
+            let wait = if tried_latest { wait } else { Wait::None };
+            self.fail(now, Phase::Streaming, fault, wait, Next::List);
+            return;
+        }
+        if status.code == 429 {
+            self.effects.push_back(Effect::Discard);
+            self.fail(now, Phase::Streaming, fault, wait, Next::List);
+            return;
+        }
+        // What no retry will change: this server does not know the request (B041).
+        if matches!(status.code, 400 | 405 | 406 | 415 | 422) {
+            self.memory.streaming_refused = true;
+        }
+        self.fall_back(now, fault, wait);
+    }
+
+    /// The stream can be used no further.
+    fn streaming_cut(&mut self, now: Time, streaming: &Streaming, fault: Fault) {
+        self.effects.push_back(Effect::Cancel(streaming.exchange.id));
+        self.fall_back(now, fault, Wait::Step);
+    }
+
+    /// Pages, at once, in place of the streaming list; the cycle after this one may stream again.
+    fn fall_back(&mut self, now: Time, fault: Fault, wait: Wait) {
+        self.effects.push_back(Effect::Discard);
+        if self.config.strategy == ListStrategy::Streaming {
+            self.fail(now, Phase::Streaming, fault, wait, Next::List);
+            return;
+        }
+        self.report(Phase::Streaming, fault, Some(crate::time::Duration::ZERO));
+        self.begin_pages(now);
+    }
+
+    /// The stream ended or fell silent before its marker.
+    fn unmarked(&mut self, now: Time, fault: Fault) {
+        self.effects.push_back(Effect::Discard);
+        self.memory.streaming_tries += 1;
+        if self.memory.streaming_tries >= self.config.tuning.streaming_tries {
+            self.memory.streaming_refused = true;
+        }
+        self.fail(now, Phase::Streaming, fault, Wait::Step, Next::List);
+    }
+}

@@ -17,5 +17,6 @@ extern crate std;
 pub mod object;
 pub mod rng;
 pub mod time;
+pub mod wire;
 
 pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};

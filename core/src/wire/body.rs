@@ -90,3 +90,75 @@ impl Body {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::GzipError;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    /// gzip of `hello`.
+    const HELLO: [u8; 25] =
+        [31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 72, 205, 201, 201, 7, 0, 134, 166, 16, 54, 5, 0, 0, 0];
+
+    fn read(body: &mut Body, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
+        let mut content = Vec::new();
+        body.feed(bytes, &mut |piece| {
+            content.extend_from_slice(piece);
+            Ok(())
+        })?;
+        Ok(content)
+    }
+
+    #[test]
+    fn without_an_encoding_the_bytes_are_lent_as_they_are() {
+        for encoding in [None, Some(""), Some("identity"), Some("Identity")] {
+            let mut body = Body::new(encoding).unwrap();
+            let bytes = b"abc";
+            let mut input = &bytes[..];
+            let piece = body.pull(&mut input).unwrap().unwrap();
+            assert!(core::ptr::eq(piece, bytes), "{encoding:?}");
+            assert_eq!(body.pull(&mut input), Ok(None));
+            assert_eq!(body.finish(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn gzip_has_two_names() {
+        for encoding in ["gzip", "x-gzip", " GZIP "] {
+            let mut body = Body::new(Some(encoding)).unwrap();
+            assert_eq!(read(&mut body, &HELLO[..20]).unwrap(), b"hello", "{encoding:?}");
+            assert_eq!(body.finish(), Err(WireError::Truncated));
+            assert_eq!(read(&mut body, &HELLO[20..]).unwrap(), b"");
+            assert_eq!(body.finish(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_refused_by_name() {
+        for encoding in ["br", "zstd", "gzip, gzip", "deflate"] {
+            let error = Body::new(Some(encoding)).unwrap_err();
+            assert_eq!(error, WireError::ContentEncoding { encoding: encoding.into() });
+            assert!(error.to_string().contains(encoding));
+        }
+    }
+
+    #[test]
+    fn damage_is_passed_on() {
+        let mut body = Body::new(Some("gzip")).unwrap();
+        assert_eq!(read(&mut body, b"{}"), Err(WireError::Gzip(GzipError::NotGzip)));
+        assert_eq!(body.finish(), Err(WireError::Truncated));
+    }
+
+    #[test]
+    fn what_the_sink_returns_ends_the_reading() {
+        let mut body = Body::new(Some("gzip")).unwrap();
+        let mut calls = 0;
+        let result = body.feed(&[HELLO, HELLO].concat(), &mut |_| {
+            calls += 1;
+            Err(WireError::Truncated)
+        });
+        assert_eq!((result, calls), (Err(WireError::Truncated), 1));
+    }
+}

@@ -274,8 +274,6 @@ impl Gunzip {
             | TINFLStatus::BadParam
             | TINFLStatus::Adler32Mismatch
             | TINFLStatus::Failed => return Err(GzipError::Deflate),
-            #[allow(unreachable_patterns)]
-            _ => return Err(GzipError::Deflate),
         }
         Ok(piece)
     }
@@ -347,5 +345,233 @@ impl Crc32 {
 
     fn value(self) -> u32 {
         !self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};
+    use miniz_oxide::deflate::stream::deflate;
+    use miniz_oxide::{DataFormat, MZFlush};
+    use proptest::prelude::*;
+
+    fn sum(bytes: &[u8]) -> Crc32 {
+        let mut sum = Crc32::new();
+        sum.update(bytes);
+        sum
+    }
+
+    /// A member whose header has the parts that `flags` announce. Says where each of `pieces`, flushed, ends.
+    fn member(flags: u8, pieces: &[&[u8]]) -> (Vec<u8>, Vec<usize>) {
+        let mut gzip = vec![0x1f, 0x8b, 8, flags, 1, 2, 3, 4, 0, 255];
+        if flags & EXTRA != 0 {
+            gzip.extend([0, 1]); // 256 bytes
+            gzip.extend([7; 256]);
+        }
+        if flags & NAME != 0 {
+            gzip.extend(b"name\0");
+        }
+        if flags & COMMENT != 0 {
+            gzip.extend(b"\0");
+        }
+        if flags & HEADER_SUM != 0 {
+            gzip.extend((sum(&gzip).value() as u16).to_le_bytes());
+        }
+        let format = DataFormat::Raw.to_window_bits();
+        let mut compressor = CompressorOxide::new(create_comp_flags_from_zip_params(6, format, 0));
+        let mut ends = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            let flush = if index + 1 == pieces.len() { MZFlush::Finish } else { MZFlush::Sync };
+            let mut room = vec![0; 1000 + 2 * piece.len()];
+            let result = deflate(&mut compressor, piece, &mut room, flush);
+            assert_eq!(result.bytes_consumed, piece.len());
+            gzip.extend(&room[..result.bytes_written]);
+            ends.push(gzip.len());
+        }
+        let content = pieces.concat();
+        gzip.extend(sum(&content).value().to_le_bytes());
+        gzip.extend((content.len() as u32).to_le_bytes());
+        (gzip, ends)
+    }
+
+    fn gunzip(chunks: &[&[u8]]) -> Result<(Vec<u8>, bool), GzipError> {
+        let mut gunzip = Gunzip::new();
+        let mut content = Vec::new();
+        for chunk in chunks {
+            let mut input = *chunk;
+            loop {
+                let piece = gunzip.pull(&mut input);
+                match piece {
+                    Ok(Some(piece)) => content.extend(piece),
+                    Ok(None) => break,
+                    Err(error) => {
+                        assert_eq!(gunzip.pull(&mut input), Err(error), "a failed decoder stays failed");
+                        return Err(error);
+                    }
+                }
+            }
+            assert!(input.is_empty());
+        }
+        Ok((content, gunzip.is_complete()))
+    }
+
+    #[test]
+    fn the_checksum_is_the_known_one() {
+        assert_eq!(sum(b"123456789").value(), 0xcbf4_3926);
+        assert_eq!(sum(b"").value(), 0);
+        let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        for cut in 0..20 {
+            let mut parts = sum(&bytes[..cut]);
+            parts.update(&bytes[cut..]);
+            assert_eq!(parts.value(), sum(&bytes).value());
+        }
+    }
+
+    #[test]
+    fn each_header_is_read_however_it_is_cut() {
+        for flags in (0..32).filter(|flags| flags % 2 == 0) {
+            let (gzip, _) = member(flags, &[b"hello, hello, hello"]);
+            let expected = Ok((b"hello, hello, hello".to_vec(), true));
+            assert_eq!(gunzip(&[&gzip]), expected, "{flags:b}");
+            let bytes: Vec<_> = gzip.chunks(1).collect();
+            assert_eq!(gunzip(&bytes), expected, "{flags:b}");
+        }
+    }
+
+    #[test]
+    fn an_empty_extra_field_is_read() {
+        let mut gzip = member(EXTRA, &[b"x"]).0;
+        gzip.splice(10..268, [0, 0]);
+        assert_eq!(gunzip(&[&gzip]), Ok((b"x".to_vec(), true)));
+    }
+
+    /// C20
+    #[test]
+    fn a_flushed_piece_comes_out_with_its_last_byte_of_input() {
+        let pieces: [&[u8]; 4] = [b"{\"type\":\"ADDED\"}", b"", b"{\"type\":\"ADDED\"}{}", b"end"];
+        let (gzip, ends) = member(NAME, &pieces);
+        let mut decoder = Gunzip::new();
+        let mut content = Vec::new();
+        let mut from = 0;
+        for (index, &end) in ends.iter().enumerate() {
+            let mut input = &gzip[from..end];
+            while let Some(piece) = decoder.pull(&mut input).unwrap() {
+                content.extend_from_slice(piece);
+            }
+            assert_eq!(content, pieces[..=index].concat());
+            from = end;
+        }
+    }
+
+    /// C20
+    #[test]
+    fn members_follow_one_another() {
+        let mut gzip = Vec::new();
+        for text in ["one", "", "three"] {
+            gzip.extend(member(if text.is_empty() { HEADER_SUM } else { 0 }, &[text.as_bytes()]).0);
+        }
+        assert_eq!(gunzip(&[&gzip]), Ok((b"onethree".to_vec(), true)));
+        assert_eq!(gunzip(&gzip.chunks(1).collect::<Vec<_>>()), Ok((b"onethree".to_vec(), true)));
+        assert_eq!(gunzip(&[]), Ok((Vec::new(), true)));
+    }
+
+    #[test]
+    fn a_body_that_is_cut_is_not_complete() {
+        let gzip = member(NAME | HEADER_SUM, &[b"hello"]).0;
+        for cut in 1..gzip.len() {
+            let (_, is_complete) = gunzip(&[&gzip[..cut]]).unwrap();
+            assert!(!is_complete, "{cut}");
+        }
+    }
+
+    /// F41
+    #[test]
+    fn each_damage_has_a_name() {
+        let (gzip, ends) = member(HEADER_SUM, &[b"hello, hello"]);
+        let damaged = |at: usize| {
+            let mut gzip = gzip.clone();
+            gzip[at] ^= 0x40;
+            gunzip(&[&gzip]).map(|_| ())
+        };
+        for at in [0, 1] {
+            assert_eq!(damaged(at), Err(GzipError::NotGzip));
+        }
+        for at in [2, 3] {
+            assert_eq!(damaged(at), Err(GzipError::Unsupported));
+        }
+        for at in [4, 9, 10, 11] {
+            assert_eq!(damaged(at), Err(GzipError::HeaderChecksum));
+        }
+        assert_eq!(damaged(ends[0]), Err(GzipError::Checksum));
+        assert_eq!(damaged(ends[0] + 4), Err(GzipError::Length));
+        for at in 12..ends[0] {
+            assert!(damaged(at).is_err() || !gunzip(&[&gzip]).unwrap().0.is_empty(), "{at}");
+        }
+        let mut reserved_block = gzip[..12].to_vec();
+        reserved_block.push(0b111);
+        assert_eq!(gunzip(&[&reserved_block]), Err(GzipError::Deflate));
+        for garbage in [&b"x"[..], b"\0", b"\x1f\x8c"] {
+            assert_eq!(gunzip(&[&gzip, garbage]), Err(GzipError::TrailingGarbage));
+        }
+        assert_eq!(gunzip(&[b"{}"]), Err(GzipError::NotGzip));
+    }
+
+    #[test]
+    fn a_bomb_comes_out_in_small_pieces() {
+        let zeros = vec![0; 8 << 20];
+        let gzip = member(0, &[&zeros]).0;
+        assert!(gzip.len() < 20_000);
+        let (mut decoder, mut input, mut total) = (Gunzip::new(), &gzip[..], 0);
+        while let Some(piece) = decoder.pull(&mut input).unwrap() {
+            assert!(!piece.is_empty() && piece.len() <= WINDOW);
+            total += piece.len();
+        }
+        assert_eq!((total, decoder.is_complete()), (zeros.len(), true));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_comes_out_however_it_is_cut(
+            pieces in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                "(a|bc|\"name\":){0,300}".prop_map(|text| text.into_bytes()),
+            ], 1..6),
+            flags in (0..16u8).prop_map(|flags| flags * 2),
+            size in 1..600usize,
+        ) {
+            let pieces: Vec<_> = pieces.iter().map(Vec::as_slice).collect();
+            let gzip = member(flags, &pieces).0.repeat(2);
+            let chunks: Vec<_> = gzip.chunks(size).collect();
+            prop_assert_eq!(gunzip(&chunks), Ok((pieces.concat().repeat(2), true)));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic_and_however_cut_alike(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            flags in any::<u8>(),
+            size in 1..50usize,
+        ) {
+            let header = [0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 0];
+            let body = [&header[..], &bytes].concat();
+            let chunks: Vec<_> = body.chunks(size).collect();
+            prop_assert_eq!(gunzip(&chunks), gunzip(&[&body]));
+            let _ = gunzip(&[&bytes]);
+        }
+
+        #[test]
+        fn a_changed_bit_never_passes_for_other_content(
+            text in "[a-z]{1,200}",
+            at in any::<prop::sample::Index>(),
+            bit in 0..8u8,
+        ) {
+            let mut gzip = member(HEADER_SUM, &[text.as_bytes()]).0;
+            let at = at.index(gzip.len());
+            gzip[at] ^= 1 << bit;
+            if let Ok((content, true)) = gunzip(&[&gzip]) {
+                prop_assert_eq!(content, text.into_bytes());
+            }
+        }
     }
 }

@@ -79,10 +79,8 @@ fn control(text: &str) -> Control {
 }
 
 fn status_of(text: &str) -> Status {
-    match control(text) {
-        Control::Error(status) => status,
-        other => panic!("{text}: {other:?}"),
-    }
+    let Control::Error(status) = control(text) else { panic!("no error: {text}") };
+    status
 }
 
 fn event(kind: &str, name: &str, version: u32) -> String {
@@ -154,11 +152,10 @@ mod frames {
     /// C12, C13, F25, F26
     #[test]
     fn only_the_annotation_true_ends_the_initial_events() {
-        let bookmark = |metadata: &str| match control(&format!(
-            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{metadata}}}}}"#
-        )) {
-            Control::Bookmark { version, initial_events_end } => (version.to_string(), initial_events_end),
-            other => panic!("{other:?}"),
+        let bookmark = |metadata: &str| {
+            let frame = format!(r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{metadata}}}}}"#);
+            let Control::Bookmark { version, initial_events_end } = control(&frame) else { panic!("{frame}") };
+            (version.to_string(), initial_events_end)
         };
         let ended = |value: &str| {
             bookmark(&format!(r#"{{"annotations":{{"k8s.io/initial-events-end":{value}}},"resourceVersion":"5"}}"#))
@@ -398,7 +395,7 @@ mod lists {
     #[test]
     fn a_list_that_is_cut_is_truncated_wherever_it_is_cut() {
         for cut in 0..LIST.len() {
-            assert_eq!(list_text(&LIST[..cut].to_string()).1, Err(WireError::Truncated), "{cut}");
+            assert_eq!(list_text(&LIST[..cut]).1, Err(WireError::Truncated), "{cut}");
         }
     }
 
@@ -626,7 +623,7 @@ mod cuts {
             let limits = Limits { frame_bytes, depth };
             let body = [opening.as_bytes(), &bytes].concat();
             // What an error quotes depends on what had arrived.
-            let blur = |error| match error { WireError::NotJson { .. } => WireError::NotJson { prefix: String::new() }, other => other };
+            let blur = |error| if matches!(error, WireError::NotJson { .. }) { WireError::NotJson { prefix: String::new() } } else { error };
             let (seen, end) = list(&[&body], limits);
             let (seen_cut, end_cut) = list(&cut(&body, &cuts), limits);
             prop_assert_eq!((seen, end.map_err(blur)), (seen_cut, end_cut.map_err(blur)));

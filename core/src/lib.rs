@@ -21,5 +21,6 @@ pub mod queue;
 pub mod rng;
 pub mod selector;
 pub mod time;
+pub mod wire;
 
 pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};

@@ -1,0 +1,64 @@
+//! Everything that crosses the wire: requests out; status codes, lists and watch streams in.
+//!
+//! All readers are incremental: bytes go in as they arrive, cut anywhere, and what is complete comes out at once. None
+//! panics on any input, and each has a bound on what it holds ([`Limits`]).
+//!
+//! ```text
+//!                 ┌ Head ── status, Retry-After ──► Status (of a failure)
+//! Request ─► … ─► │
+//!                 └ bytes ─► Body (gzip) ─┬─ list ──► ListDecoder  ─► RawBatch of items … ListEnd
+//!                                         └─ watch ─► FrameDecoder ─► RawBatch of events, Control
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `request`, `head`, `date` | what is sent, and the head of what comes back |
+//! | `body`, `gzip` | the content encoding |
+//! | `list`, `frames` | the two kinds of bodies; `unit` and `scan` under them, `opening` for what is no JSON |
+//! | `batch` | objects as they came, with their identity |
+//! | `status`, `error`, `excerpt`, `limits` | what can go wrong, in words |
+//!
+//! ```
+//! use informer_core::wire::{Body, Fed, FrameDecoder, Limits, RawBatch};
+//!
+//! let mut body = Body::new(None).unwrap();
+//! let mut frames = FrameDecoder::new(Limits::default());
+//! let mut batch = RawBatch::new();
+//! let bytes = br#"{"type":"ADDED","object":{"metadata":{"namespace":"web","name":"a"}}}"#;
+//! body.feed(bytes, &mut |piece| {
+//!     let fed = frames.feed(piece, &mut batch)?;
+//!     assert_eq!(fed, Fed::All); // no bookmark, no error
+//!     Ok(())
+//! })
+//! .unwrap();
+//! assert_eq!(batch.get(0).key().unwrap().as_str(), "web/a");
+//! ```
+
+mod batch;
+mod body;
+mod date;
+mod error;
+mod excerpt;
+mod frames;
+mod gzip;
+mod head;
+mod limits;
+mod list;
+mod opening;
+mod request;
+mod scan;
+mod status;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use batch::{ItemKind, RawBatch, RawItem};
+pub use body::Body;
+pub use error::WireError;
+pub use frames::{Control, Fed, FrameDecoder};
+pub use gzip::{Gunzip, GzipError};
+pub use head::Head;
+pub use limits::Limits;
+pub use list::{ListDecoder, ListEnd};
+pub use request::{Request, RequestId, Verb};
+pub use status::{Status, standard_reason};

@@ -1,0 +1,134 @@
+//! [`Unit`]: one JSON value that arrives in pieces, as a contiguous slice.
+//!
+//! A value that lies within one piece is lent from it; only one that is cut is copied, and only up to its end. Lists
+//! read their members and items this way, watches their frames.
+
+use super::error::WireError;
+use super::limits::Limits;
+use super::scan::{Marks, ScanError, Scanner, Shape};
+use alloc::vec::Vec;
+
+/// How much of a piece is taken at a time to complete a value that was cut: little is copied in vain.
+const STEP: usize = 4096;
+
+/// The largest buffer that is kept for the next value.
+const KEEP: usize = 256 << 10;
+
+/// One value after the other; nothing between them.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    scanner: Option<Scanner>,
+    /// What has arrived of a value that was cut; or of the last one, if `scanner` is none.
+    partial: Vec<u8>,
+    /// Position of the value in the body.
+    start: u64,
+}
+
+/// A whole value, and where its fields stand in it.
+#[derive(Debug)]
+pub(crate) struct Value<'a> {
+    pub(crate) json: &'a [u8],
+    pub(crate) marks: Marks,
+    /// Position of its first byte in the body.
+    pub(crate) start: u64,
+}
+
+impl Unit {
+    pub(crate) fn new() -> Self {
+        Unit { scanner: None, partial: Vec::new(), start: 0 }
+    }
+
+    /// True if a part of a value has been read.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.scanner.is_some()
+    }
+
+    /// Reads on at `bytes[*at]`, which is byte `offset + *at` of the body, and moves `at`. `None` if the value goes
+    /// on beyond `bytes`.
+    pub(crate) fn read<'a>(
+        &'a mut self,
+        shape: Shape,
+        bytes: &'a [u8],
+        at: &mut usize,
+        offset: u64,
+        limits: Limits,
+    ) -> Result<Option<Value<'a>>, WireError> {
+        let limit = limits.bytes();
+        let Some(scanner) = &mut self.scanner else {
+            self.partial.clear();
+            if self.partial.capacity() > KEEP {
+                self.partial = Vec::new();
+            }
+            self.start = offset + *at as u64;
+            let mut scanner = Scanner::new(shape, limits.depth);
+            let rest = bytes.get(*at..).unwrap_or(&[]);
+            let seen = &rest[..rest.len().min(limit)];
+            if let Some(end) = scanner.scan(seen).map_err(|error| explain(error, self.start, limits))? {
+                *at += end;
+                return Ok(Some(Value { json: &seen[..end], marks: *scanner.marks(), start: self.start }));
+            }
+            if seen.len() < rest.len() {
+                return Err(WireError::TooLarge { limit });
+            }
+            self.partial.extend_from_slice(seen);
+            self.scanner = Some(scanner);
+            *at = bytes.len();
+            return Ok(None);
+        };
+        while *at < bytes.len() {
+            let before = self.partial.len();
+            let step = STEP.min(bytes.len() - *at).min(limit - before);
+            if step == 0 {
+                return Err(WireError::TooLarge { limit });
+            }
+            grow(&mut self.partial, step, limit);
+            self.partial.extend_from_slice(&bytes[*at..*at + step]);
+            if let Some(end) = scanner.scan(&self.partial).map_err(|error| explain(error, self.start, limits))? {
+                // The end may stand before this step: a number is over where the next byte is none of its own.
+                *at += end.saturating_sub(before);
+                self.partial.truncate(end);
+                let marks = *scanner.marks();
+                self.scanner = None;
+                return Ok(Some(Value { json: &self.partial, marks, start: self.start }));
+            }
+            *at += step;
+        }
+        Ok(None)
+    }
+
+    /// Like [`read`](Self::read) for a value that nobody wants: nothing is copied, and only its depth is bounded.
+    pub(crate) fn pass_over(
+        &mut self,
+        bytes: &[u8],
+        at: &mut usize,
+        offset: u64,
+        limits: Limits,
+    ) -> Result<bool, WireError> {
+        let start = offset + *at as u64;
+        let scanner = self.scanner.get_or_insert_with(|| Scanner::new(Shape::Any, limits.depth));
+        let rest = bytes.get(*at..).unwrap_or(&[]);
+        let end = scanner.scan(rest).map_err(|error| explain(error, start, limits))?;
+        *at += scanner.forget();
+        if end.is_some() {
+            self.scanner = None;
+        }
+        Ok(end.is_some())
+    }
+}
+
+/// Makes room for `step` bytes, by doubling but never beyond the limit.
+fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
+    let needed = partial.len() + step;
+    if needed > partial.capacity() {
+        let wanted = (partial.capacity() * 2).min(limit).max(needed);
+        partial.reserve_exact(wanted - partial.len());
+    }
+}
+
+/// Says where in the body the scanner stopped.
+fn explain(error: ScanError, start: u64, limits: Limits) -> WireError {
+    match error {
+        ScanError::Unexpected { at, expected } => WireError::Malformed { at: start + at as u64, expected },
+        ScanError::TooDeep => WireError::TooDeep { limit: limits.depth.min(super::limits::DEPTH) },
+    }
+}

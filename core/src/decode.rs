@@ -209,7 +209,8 @@ impl DecodeJob {
     /// If [`probe`](Self::probe) was not called before.
     pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
-        let items = self.batch.iter().zip(&self.known).map(|(raw, known)| decode_item(raw, *known, codec, indexes, guard));
+        let items =
+            self.batch.iter().zip(&self.known).map(|(raw, known)| decode_item(raw, *known, codec, indexes, guard));
         Decoded { ticket: self.ticket, items: items.collect() }
     }
 }
@@ -265,7 +266,13 @@ fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
     let wrong_kind = !raw.object_kind.is_empty() && raw.object_kind != resource.kind;
     let wrong_version = !raw.api_version.is_empty() && raw.api_version != resource.api_version();
     (wrong_kind || wrong_version).then(|| {
-        format!("it is a {} of {}, not a {} of {}", raw.object_kind, raw.api_version, resource.kind, resource.api_version())
+        format!(
+            "it is a {} of {}, not a {} of {}",
+            raw.object_kind,
+            raw.api_version,
+            resource.kind,
+            resource.api_version()
+        )
     })
 }
 

@@ -7,6 +7,8 @@
 //! bytes ─► wire ─► reflector ─► fifo ─► store + indexes ─► listeners ─► handler ─► predicate ─► queue ─► reconciler
 //!          frames   list/watch   deltas   objects, changes   rings
 //! ```
+//!
+//! [`informer`] joins the left half and shows a whole life by hand; [`controller`] does the same for the right half.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,11 +17,16 @@ extern crate alloc;
 extern crate std;
 
 pub mod controller;
+pub mod decode;
+pub mod fifo;
+pub mod informer;
 pub mod listener;
 pub mod object;
 pub mod queue;
+pub mod reflector;
 pub mod rng;
 pub mod selector;
+pub mod store;
 pub mod time;
 pub mod wire;
 

@@ -56,7 +56,9 @@ impl<T> InOrderQueue<T> {
     /// The next commit: one list, one bookmark, or up to [`COMMIT_EVENTS`] events.
     pub(crate) fn pop(&mut self) -> Option<Commit<T>> {
         match self.0.pop_front()? {
-            Delta::Replaced(staged, version) => Some(Commit { change: Change::Replace(staged), version: Some(version) }),
+            Delta::Replaced(staged, version) => {
+                Some(Commit { change: Change::Replace(staged), version: Some(version) })
+            }
             Delta::Bookmark(version) => Some(Commit { change: Change::Nothing, version: Some(version) }),
             Delta::Event(first) => {
                 let mut version = None;

@@ -503,9 +503,8 @@ mod tests {
         let mut store = Store::new(1);
         store.upsert(object("a", 2));
         let mut ring = Ring::new(Overflow::Coalesce { limit: 2 });
-        let update = |old, new| {
-            Notification::Updated { old: object("a", old), new: object("a", new), cause: Cause::Watch }
-        };
+        let update =
+            |old, new| Notification::Updated { old: object("a", old), new: object("a", new), cause: Cause::Watch };
         ring.push(update(1, 2));
         ring.resync(store.snapshot());
         ring.resync(store.snapshot());

@@ -105,7 +105,9 @@ impl Exchange {
             Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
             Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
             Stage::Open => Some(Deadline { at: self.last_byte + silence?, why: "silence of a body" }),
-            Stage::Failing { .. } => Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" }),
+            Stage::Failing { .. } => {
+                Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" })
+            }
         }
     }
 }

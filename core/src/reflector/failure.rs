@@ -134,7 +134,15 @@ impl Fault {
         match error {
             WireError::Status(status) => Fault::status(status),
             WireError::TooLarge { .. } => Fault::new(reason::TOO_LARGE, error),
-            other => Fault::new(reason::UNDECODABLE, other),
+            WireError::NotJson { .. }
+            | WireError::ByteOrderMark
+            | WireError::Malformed { .. }
+            | WireError::NotAnEvent { .. }
+            | WireError::Truncated
+            | WireError::TooDeep { .. }
+            | WireError::NotAList { .. }
+            | WireError::ContentEncoding { .. }
+            | WireError::Gzip(_) => Fault::new(reason::UNDECODABLE, error),
         }
     }
 }

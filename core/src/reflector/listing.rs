@@ -197,7 +197,8 @@ impl Reflector {
     pub(super) fn accept_older(&mut self, version: &Version, ask: &Ask, phase: Phase) -> bool {
         let known = &self.memory.version;
         if *ask == Ask::Latest {
-            let text = format!("the server is at version {version} and was at {known}: it was set back to an older state");
+            let text =
+                format!("the server is at version {version} and was at {known}: it was set back to an older state");
             self.report(phase, Fault::new(reason::WENT_BACKWARDS, text), None);
             return true;
         }
@@ -210,7 +211,9 @@ impl Reflector {
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
         match core::mem::replace(&mut self.state, State::Idle) {
-            State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) if mine == attempt => {
+            State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. })
+                if mine == attempt =>
+            {
                 self.memory.version = version;
                 self.memory.latest = false;
                 self.begin_watch(now);

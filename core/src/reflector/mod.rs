@@ -49,7 +49,7 @@ use crate::wire::{Head, Limits, RawBatch, RawItem, Request, RequestId, Verb};
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use backoff::{Backoff, BackingOff, Next, Wait};
+use backoff::{BackingOff, Backoff, Next, Wait};
 use core::fmt;
 use exchange::Exchange;
 use failure::Fault;
@@ -181,6 +181,8 @@ pub(crate) enum Effect {
     Phase(Phase),
 }
 
+// One per informer, moved on every transition: a box would cost an allocation each time and save a kilobyte in all.
+#[allow(clippy::large_enum_variant)]
 enum State {
     Idle,
     Listing(Listing),
@@ -318,9 +320,8 @@ impl Reflector {
     }
 
     pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        match self.exchange_mut(id) {
-            Some(exchange) if exchange.body(now, bytes) => {}
-            Some(_) | None => return,
+        if !self.exchange_mut(id).is_some_and(|exchange| exchange.body(now, bytes)) {
+            return;
         }
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_body(now, state, bytes),

@@ -120,7 +120,6 @@ impl Reflector {
                     self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
                     return;
                 }
-                Piece::Control(_) => unreachable!("the core's own enum, all variants are above"),
                 Piece::Broken(error) => {
                     self.streaming_cut(now, &streaming, Fault::wire(&error));
                     return;

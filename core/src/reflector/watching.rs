@@ -79,7 +79,6 @@ impl Reflector {
                     self.watching_cut(now, &watching, Fault::new(reason::UNDECODABLE, text));
                     return;
                 }
-                Piece::Control(_) => unreachable!("the core's own enum, all variants are above"),
                 Piece::Broken(error) => {
                     self.watching_cut(now, &watching, Fault::wire(&error));
                     return;

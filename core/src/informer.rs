@@ -1,0 +1,582 @@
+//! [`Informer`]: the machine that joins reflector, queue and handlers, and speaks the contract of every machine here.
+//!
+//! ```text
+//!  Head, Body, End ─► reflector ─► items ─► Decode ─► Decoded ─► in-order queue ─► Commit ─► Committed ─► Attach …
+//!                        │                    (the driver, and its store)             (the driver, and its rings)
+//!                        └─► Send, Cancel, Pause, Resume
+//! ```
+//!
+//! The machine owns no object that readers see: the store and the rings are the driver's, behind its locks or in plain
+//! cells. `Decode` and `Commit` are effects that the driver carries out with one call each.
+//!
+//! The contract: [`handle`](Informer::handle) one input, then take outputs until [`Output::Wait`]. Outputs come in one
+//! total order; draining late only delays. `handle` fires every timer that is due before it looks at the input. A
+//! spurious [`Input::Tick`] changes nothing; an answer with a stale id is dropped.
+//!
+//! Invariants, asserted in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
+//! the order of the wire; a handler is attached exactly once, after a complete list is in the store.
+//!
+//! A whole life by hand:
+//!
+//! ```
+//! use informer_core::decode::{Codec, NoGuard};
+//! use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Output};
+//! use informer_core::listener::{Overflow, Ring};
+//! use informer_core::reflector::{End, ListStrategy};
+//! use informer_core::store::Store;
+//! use informer_core::time::Time;
+//! use informer_core::wire::{Head, RequestId};
+//! use informer_core::{DynamicObject, Resource};
+//!
+//! let pods = Resource::namespaced("", "v1", "pods", "Pod");
+//! let codec = Codec::<DynamicObject>::new(pods.clone());
+//! let mut config = InformerConfig::new(pods);
+//! config.reflector.strategy = ListStrategy::Paged;
+//! let mut informer = Informer::new(config, 7);
+//! let (mut store, mut ring) = (Store::new(7), Ring::new(Overflow::default()));
+//!
+//! let list = br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[{"metadata":
+//!     {"name":"a","namespace":"web","uid":"u","resourceVersion":"4"}}]}"#;
+//! let head = Head::new(200);
+//! let inputs = vec![
+//!     Input::AddHandler { id: HandlerId(1), resync: None },
+//!     Input::Start,
+//!     Input::Head { id: RequestId(1), head: &head },
+//!     Input::Body { id: RequestId(1), bytes: list },
+//!     Input::End { id: RequestId(1), end: &End::Closed },
+//! ];
+//! let mut sent = Vec::new();
+//! for input in inputs {
+//!     informer.handle(Time::ZERO, input);
+//!     loop {
+//!         match informer.poll_output() {
+//!             Output::Send(request) => sent.push(request.target()),
+//!             Output::Decode(mut job) => {
+//!                 job.probe(&store);
+//!                 let decoded = job.decode(&codec, &store.indexers(), &NoGuard);
+//!                 informer.handle(Time::ZERO, Input::Decoded(decoded));
+//!             }
+//!             Output::Commit(commit) => {
+//!                 let done = store.commit(commit);
+//!                 done.notifications.into_iter().for_each(|n| ring.push(n));
+//!                 informer.handle(Time::ZERO, Input::Committed(done.receipt));
+//!             }
+//!             Output::Attach(_) => ring.replay(store.snapshot()),
+//!             Output::Wait(_) => break,
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//! assert_eq!(sent[0], "/api/v1/pods?limit=500&resourceVersion=0");
+//! assert!(sent[1].starts_with("/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=5"));
+//! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
+//! ```
+
+use crate::decode::{DecodeJob, Decoded, Ticket};
+use crate::fifo::InOrderQueue;
+use crate::object::{Resource, Version};
+use crate::reflector::failure::subject;
+use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason};
+use crate::rng::Rng;
+use crate::store::{Commit, Receipt, Staged};
+use crate::time::{Clock, Deadline, Duration, Time};
+use crate::wire::{Head, RawBatch, Request, RequestId};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
+pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
+
+/// The least resync period: a smaller one is raised to it.
+pub const MIN_RESYNC: Duration = Duration::from_secs(1);
+
+/// Names a handler of one informer; the driver picks the number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HandlerId(pub u64);
+
+/// What an informer reads, and how strictly.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerConfig {
+    /// The collection and how it is read.
+    pub reflector: ReflectorConfig,
+    /// A list with an object that does not decode fails as a whole, as client-go's does, and is tried again.
+    pub strict_decode: bool,
+}
+
+impl InformerConfig {
+    /// The defaults, for `resource` in all namespaces.
+    pub fn new(resource: Resource) -> Self {
+        InformerConfig { reflector: ReflectorConfig::new(resource), strict_decode: false }
+    }
+}
+
+/// What a driver tells the machine.
+#[non_exhaustive]
+pub enum Input<'a, T> {
+    /// Begin.
+    Start,
+    /// End for good: the request in flight is cancelled, nothing is sent any more.
+    Stop,
+    /// The connection for a request stands. A head implies it.
+    Connected {
+        /// Which request.
+        id: RequestId,
+    },
+    /// Status code and headers came.
+    Head {
+        /// Which request.
+        id: RequestId,
+        /// What came.
+        head: &'a Head,
+    },
+    /// A part of the body came, cut anywhere.
+    Body {
+        /// Which request.
+        id: RequestId,
+        /// What came.
+        bytes: &'a [u8],
+    },
+    /// The answer, or the attempt to get one, is over.
+    End {
+        /// Which request.
+        id: RequestId,
+        /// How it went.
+        end: &'a End,
+    },
+    /// A batch is decoded; the answer to [`Output::Decode`].
+    Decoded(Decoded<T>),
+    /// A change is in the store; the answer to [`Output::Commit`].
+    Committed(Receipt),
+    /// Time passed.
+    Tick,
+    /// A handler is there. It is attached as soon as a complete list is in the store.
+    AddHandler {
+        /// Its number; one that was never used before.
+        id: HandlerId,
+        /// Repeat everything in this period; at least [`MIN_RESYNC`].
+        resync: Option<Duration>,
+    },
+    /// A handler goes.
+    RemoveHandler {
+        /// Its number.
+        id: HandlerId,
+    },
+    /// List the newest state again, whatever is cached: for a conversion that changed without any object changing.
+    Refresh,
+}
+
+/// What the machine asks for.
+#[must_use = "an output that is not carried out is lost"]
+#[non_exhaustive]
+pub enum Output<T> {
+    /// Send a request; answer with `Connected`, `Head`, `Body` and `End` under its id.
+    Send(Request),
+    /// Give up a request: close its connection, nothing of it is wanted any more.
+    Cancel(RequestId),
+    /// Read no more of this body until `Resume`.
+    Pause(RequestId),
+    /// Go on reading.
+    Resume(RequestId),
+    /// Probe and decode; answer with [`Input::Decoded`].
+    Decode(DecodeJob),
+    /// Commit to the store and push the notifications to all attached rings; answer with [`Input::Committed`].
+    Commit(Commit<T>),
+    /// Begin the ring of this handler with the store as it is now, and push what comes from here on.
+    Attach(HandlerId),
+    /// Push nothing more to the ring of this handler.
+    Detach(HandlerId),
+    /// Repeat the store as it is now to this handler.
+    Resync(HandlerId),
+    /// Something that a user may want to know.
+    Notice(Notice),
+    /// Nothing more to do until an input, or this deadline. The only place where a driver's timer comes from.
+    Wait(Option<Deadline>),
+}
+
+/// What happened, for logs and metrics; nothing has to be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The reflector moved to another phase.
+    Phase(Phase),
+    /// Something failed, and is dealt with.
+    Failure(Failure),
+    /// The first complete list is in the store.
+    Synced,
+    /// A resync period below [`MIN_RESYNC`] was raised to it.
+    ResyncRaised {
+        /// Whose.
+        handler: HandlerId,
+        /// What was asked for.
+        asked: Duration,
+    },
+}
+
+struct Handler {
+    id: HandlerId,
+    resync: Option<Duration>,
+    next_resync: Option<Time>,
+    attached: bool,
+}
+
+enum Work {
+    Decode(Ticket, RawBatch),
+    Finish { attempt: u64, version: Version },
+    Bookmark(Version),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    No,
+    /// `Decode` is out, for so many bytes.
+    Decoding(usize),
+    /// `Commit` is out; of a finished list, with its attempt.
+    Committing(Option<u64>),
+}
+
+/// The machine.
+pub struct Informer<T> {
+    reflector: Reflector,
+    strict: bool,
+    clock: Clock,
+    work: VecDeque<Work>,
+    /// Bytes in `work`, those that are being decoded included.
+    waiting_bytes: usize,
+    paused: Option<RequestId>,
+    staged: Staged<T>,
+    /// Staged batches of this attempt and older ones are void.
+    discarded: u64,
+    staging: u64,
+    queue: InOrderQueue<T>,
+    finished: Option<u64>,
+    busy: Busy,
+    handlers: Vec<Handler>,
+    populated: bool,
+    outputs: VecDeque<Output<T>>,
+    stats: Stats,
+}
+
+/// Counters of one informer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Complete lists that came into the store.
+    pub lists: u64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Answers to requests that were given up before, dropped.
+    pub stale_answers: u64,
+    /// Failures reported.
+    pub failures: u64,
+}
+
+impl<T> Informer<T> {
+    /// A machine that has not started. `seed` drives its jitter: same seed and inputs, same outputs.
+    pub fn new(config: InformerConfig, seed: u64) -> Self {
+        let name = format!("{:?} {:?}", config.reflector.resource, config.reflector.namespace);
+        Informer {
+            strict: config.strict_decode,
+            reflector: Reflector::new(config.reflector, Rng::derive(seed, &name)),
+            clock: Clock::default(),
+            work: VecDeque::new(),
+            waiting_bytes: 0,
+            paused: None,
+            staged: Staged::default(),
+            discarded: 0,
+            staging: 0,
+            queue: InOrderQueue::default(),
+            finished: None,
+            busy: Busy::No,
+            handlers: Vec::new(),
+            populated: false,
+            outputs: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Where the reflector stands.
+    pub fn phase(&self) -> Phase {
+        self.reflector.phase()
+    }
+
+    /// True once a complete list is in the store; it stays true.
+    pub fn has_synced(&self) -> bool {
+        self.populated
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The collection.
+    pub fn resource(&self) -> &Resource {
+        &self.reflector.config().resource
+    }
+
+    /// Takes one input. `now` may be any time; one before the last is taken for the last.
+    ///
+    /// # Panics
+    ///
+    /// If `Decoded` or `Committed` answers something that was not asked, or a handler's number is used twice: a
+    /// driver's mistakes.
+    pub fn handle(&mut self, now: Time, input: Input<'_, T>) {
+        let now = self.clock.advance(now);
+        self.reflector.tick(now);
+        self.resyncs(now);
+        match input {
+            Input::Start => self.reflector.start(now),
+            Input::Stop => {
+                self.reflector.stop();
+                self.work.clear();
+                self.waiting_bytes = 0;
+            }
+            Input::Connected { id } => {
+                if self.is_current(id) {
+                    self.reflector.connected(id);
+                }
+            }
+            Input::Head { id, head } => {
+                if self.is_current(id) {
+                    self.reflector.connected(id);
+                    self.reflector.head(now, id, head);
+                }
+            }
+            Input::Body { id, bytes } => {
+                if self.is_current(id) {
+                    self.reflector.body(now, id, bytes);
+                }
+            }
+            Input::End { id, end } => {
+                if self.is_current(id) {
+                    self.reflector.end(now, id, end);
+                }
+            }
+            Input::Decoded(decoded) => self.decoded(decoded),
+            Input::Committed(receipt) => self.committed(now, receipt),
+            Input::Tick => {}
+            Input::AddHandler { id, resync } => self.add_handler(now, id, resync),
+            Input::RemoveHandler { id } => {
+                if let Some(at) = self.handlers.iter().position(|handler| handler.id == id) {
+                    self.handlers.remove(at);
+                    self.outputs.push_back(Output::Detach(id));
+                }
+            }
+            Input::Refresh => self.reflector.refresh(now),
+        }
+        self.pump(now);
+    }
+
+    /// The next thing to do. [`Output::Wait`] when there is nothing.
+    pub fn poll_output(&mut self) -> Output<T> {
+        self.outputs.pop_front().unwrap_or_else(|| Output::Wait(self.deadline()))
+    }
+
+    /// When the machine wants to be called again.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
+        let resync = resync.min().map(|at| Deadline { at, why: "resync" });
+        let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
+        // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
+        let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
+        Some(Deadline { at, ..soonest })
+    }
+
+    fn is_current(&mut self, id: RequestId) -> bool {
+        let current = self.reflector.in_flight() == Some(id);
+        self.stats.stale_answers += u64::from(!current);
+        current
+    }
+
+    /// Carries effects and work forward as far as they go without the driver.
+    fn pump(&mut self, now: Time) {
+        loop {
+            while let Some(effect) = self.reflector.poll() {
+                self.effect(effect);
+            }
+            if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
+                continue;
+            }
+            break;
+        }
+        self.flow(now);
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(request) => {
+                self.stats.requests += 1;
+                self.paused = None;
+                self.outputs.push_back(Output::Send(request));
+            }
+            Effect::Cancel(id) => {
+                if self.paused == Some(id) {
+                    self.paused = None;
+                }
+                self.outputs.push_back(Output::Cancel(id));
+            }
+            Effect::Items { attempt, staged, batch } => {
+                self.waiting_bytes += batch.bytes_len();
+                if staged {
+                    self.staging = attempt;
+                }
+                self.work.push_back(Work::Decode(Ticket { attempt, staged }, batch));
+            }
+            Effect::Finish { attempt, version } => self.work.push_back(Work::Finish { attempt, version }),
+            Effect::Discard => {
+                self.discarded = self.staging;
+                self.staged = Staged::default();
+                let bytes = &mut self.waiting_bytes;
+                self.work.retain(|work| match work {
+                    Work::Decode(ticket, batch) if ticket.staged => {
+                        *bytes -= batch.bytes_len();
+                        false
+                    }
+                    Work::Finish { .. } => false,
+                    Work::Decode(..) | Work::Bookmark(_) => true,
+                });
+            }
+            Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
+            Effect::Failure(failure) => self.failure(failure),
+            Effect::Phase(phase) => self.outputs.push_back(Output::Notice(Notice::Phase(phase))),
+        }
+    }
+
+    /// One piece of work, if there is one: commits before decodes, so that the queue stays short.
+    fn step(&mut self, now: Time) -> bool {
+        if let Some(commit) = self.queue.pop() {
+            let list = if commit.is_list() { self.finished.take() } else { None };
+            self.busy = Busy::Committing(list);
+            self.outputs.push_back(Output::Commit(commit));
+            return true;
+        }
+        match self.work.pop_front() {
+            None => false,
+            Some(Work::Decode(ticket, batch)) => {
+                self.busy = Busy::Decoding(batch.bytes_len());
+                self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
+                true
+            }
+            Some(Work::Finish { attempt, version }) => {
+                let staged = core::mem::take(&mut self.staged);
+                match staged.first_bad().filter(|_| self.strict) {
+                    Some(bad) => {
+                        let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
+                        let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        self.reflector.rejected(now, attempt, &text);
+                    }
+                    None => {
+                        self.finished = Some(attempt);
+                        self.queue.replace(staged, version);
+                    }
+                }
+                true
+            }
+            Some(Work::Bookmark(version)) => {
+                self.queue.bookmark(version);
+                true
+            }
+        }
+    }
+
+    fn decoded(&mut self, decoded: Decoded<T>) {
+        let Busy::Decoding(bytes) = self.busy else { panic!("Decoded answers a Decode, and none is out") };
+        self.busy = Busy::No;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
+        let Decoded { ticket, items } = decoded;
+        match ticket.staged {
+            // Of a list that was given up meanwhile.
+            true if ticket.attempt <= self.discarded => {}
+            true => items.into_iter().for_each(|item| self.staged.push(item)),
+            false => items.into_iter().for_each(|item| self.queue.push(item)),
+        }
+    }
+
+    fn committed(&mut self, now: Time, receipt: Receipt) {
+        let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
+        self.busy = Busy::No;
+        for bad in receipt.quarantined {
+            let key = bad.key.as_ref().map_or("an item without a readable name", |key| key.as_str());
+            let config = self.reflector.config();
+            self.failure(Failure {
+                subject: subject(&config.resource, config.namespace.as_deref()),
+                phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
+                code: 0,
+                reason: reason::UNDECODABLE.into(),
+                message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                retry_in: None,
+            });
+        }
+        let Some(attempt) = list else { return };
+        self.stats.lists += 1;
+        self.reflector.applied(now, attempt);
+        if !self.populated {
+            debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
+            self.populated = true;
+            self.outputs.push_back(Output::Notice(Notice::Synced));
+            for handler in &mut self.handlers {
+                handler.attached = true;
+                self.outputs.push_back(Output::Attach(handler.id));
+            }
+        }
+    }
+
+    fn add_handler(&mut self, now: Time, id: HandlerId, resync: Option<Duration>) {
+        assert!(self.handlers.iter().all(|handler| handler.id != id), "{id:?} is in use: give each handler its own");
+        let asked = resync.filter(|period| !period.is_zero());
+        let resync = asked.map(|period| period.max(MIN_RESYNC));
+        if let (Some(asked), true) = (asked, asked != resync) {
+            self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
+        }
+        let next_resync = resync.map(|period| now + period);
+        self.handlers.push(Handler { id, resync, next_resync, attached: self.populated });
+        if self.populated {
+            self.outputs.push_back(Output::Attach(id));
+        }
+    }
+
+    fn resyncs(&mut self, now: Time) {
+        for handler in &mut self.handlers {
+            let (Some(period), Some(next)) = (handler.resync, handler.next_resync) else { continue };
+            if next > now {
+                continue;
+            }
+            // Periods that were missed (a suspend) are one resync, not many.
+            handler.next_resync = Some(now + period);
+            if handler.attached {
+                self.outputs.push_back(Output::Resync(handler.id));
+            }
+        }
+    }
+
+    /// Pauses the body while too much waits to be decoded, and goes on at half of that.
+    fn flow(&mut self, now: Time) {
+        match (self.paused, self.reflector.in_flight()) {
+            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
+                self.paused = Some(id);
+                self.reflector.paused(now, true);
+                self.outputs.push_back(Output::Pause(id));
+            }
+            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
+                self.paused = None;
+                self.reflector.paused(now, false);
+                self.outputs.push_back(Output::Resume(id));
+            }
+            (_, _) => {}
+        }
+    }
+
+    fn failure(&mut self, failure: Failure) {
+        self.stats.failures += 1;
+        self.outputs.push_back(Output::Notice(Notice::Failure(failure)));
+    }
+}
+
+impl<T> fmt::Debug for Informer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "informer of {}, {}", self.resource(), self.phase())
+    }
+}

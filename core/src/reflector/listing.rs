@@ -210,15 +210,12 @@ impl Reflector {
 
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
-        match core::mem::replace(&mut self.state, State::Idle) {
-            State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. })
-                if mine == attempt =>
-            {
-                self.memory.version = version;
-                self.memory.latest = false;
-                self.begin_watch(now);
-            }
-            state => self.state = state,
+        if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state
+            && *mine == attempt
+        {
+            self.memory.version = version.clone();
+            self.memory.latest = false;
+            self.begin_watch(now);
         }
         self.check(now);
     }

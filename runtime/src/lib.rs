@@ -1,1 +1,5 @@
 //! placeholder
+
+pub mod config;
+pub mod sync;
+pub mod tls;

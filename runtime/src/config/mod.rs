@@ -1,0 +1,404 @@
+//! How to reach one cluster and who we are there: addresses, certificates, tokens, from a kubeconfig or from a pod.
+//!
+//! A [`Config`] is plain data: read once, copied into every connection. Only a token may change while informers run
+//! ([`TokenSource`]). What a kubeconfig can say and this version does not do (credential plugins, proxies,
+//! impersonation) is an error that names the field: to go on without it would mean to be somebody else, or somewhere
+//! else. No error, `Debug` or `Display` of this module shows a secret.
+//!
+//! ```
+//! use informer_runtime::config::Config;
+//!
+//! // `kubectl proxy`, or a server of a test
+//! let config = Config::from_url("http://127.0.0.1:8001")?.with_namespace("web");
+//! assert_eq!(config.server.authority(), "127.0.0.1:8001");
+//! assert!(config.authorization(false)?.is_none());
+//!
+//! let config = Config::from_url("https://10.0.0.1:6443")?.with_token("swordfish").insecure(true);
+//! assert_eq!(config.authorization(false)?.unwrap().expose(), "Bearer swordfish");
+//! assert!(!format!("{config:?}").contains("swordfish"));
+//! # Ok::<(), informer_runtime::config::ConfigError>(())
+//! ```
+
+mod error;
+mod file;
+mod in_cluster;
+mod kubeconfig;
+#[cfg(test)]
+pub(crate) mod scratch;
+mod secret;
+mod token;
+mod url;
+
+pub use crate::tls::TlsSettings;
+pub use error::{ConfigError, ConfigErrorKind};
+pub use file::{MAX_CREDENTIAL_FILE, MAX_KUBECONFIG};
+pub use secret::Secret;
+pub use token::{TOKEN_FILE_PERIOD, TokenCell, TokenFile, TokenSource};
+pub use url::{Endpoint, Scheme};
+
+use crate::sync::Arc;
+use base64::Engine;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How to reach one cluster and who we are there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where the API server is.
+    pub server: Endpoint,
+    /// How the server's certificate is checked and which one we show; of no effect for http.
+    pub tls: TlsSettings,
+    /// The bearer token. It is sent over http too: a token there is for servers on this machine only.
+    pub token: TokenSource,
+    /// User and password (RFC 7617), sent if there is no token. API servers since 1.19 do not take them; proxies do.
+    pub basic: Option<BasicAuth>,
+    /// The namespace for those who name none.
+    pub namespace: String,
+    /// Where this came from, in words: errors start with it.
+    pub origin: String,
+}
+
+/// A user and a password.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BasicAuth {
+    /// Without a colon.
+    pub username: String,
+    /// Anything.
+    pub password: Secret,
+}
+
+impl Config {
+    /// A server at `url`: anonymous, namespace `default`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::parse`]. An https server also needs [`with_ca`](Self::with_ca) or [`insecure`](Self::insecure):
+    /// what lacks is reported when a connection is made.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let server = Endpoint::parse(url)?;
+        let origin = format!("server {server}");
+        Ok(Config {
+            server,
+            tls: TlsSettings::default(),
+            token: TokenSource::None,
+            basic: None,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            origin,
+        })
+    }
+
+    /// The context called `context`, or the current one, of the kubeconfig at `path` (YAML or JSON).
+    ///
+    /// Rules are kubectl's: paths in it are relative to its folder, inline data wins over a path, and a server that is
+    /// not https gets no credentials. A bare `host:port` is https if the cluster has a CA or is `insecure`.
+    ///
+    /// # Errors
+    ///
+    /// Names the file, the context, cluster or user, the field and the way out. Fields that this version does not
+    /// support are errors: `proxy-url`, `exec`, `auth-provider`, `as`, `as-uid`, `as-groups`, `as-user-extra`.
+    pub fn from_kubeconfig(path: impl AsRef<Path>, context: Option<&str>) -> Result<Self, ConfigError> {
+        kubeconfig::Merged::read([path.as_ref()])?.config(context)
+    }
+
+    /// The service account of the pod that this process runs in.
+    ///
+    /// The token file is read again at most every [`TOKEN_FILE_PERIOD`].
+    ///
+    /// # Errors
+    ///
+    /// `KUBERNETES_SERVICE_HOST` or `KUBERNETES_SERVICE_PORT` is not set, or a file of the service account is missing.
+    pub fn in_cluster() -> Result<Self, ConfigError> {
+        in_cluster::config(&Surroundings::of_this_process())
+    }
+
+    /// What kubectl would use: the files of `KUBECONFIG`, else `~/.kube/config`, else the service account of the pod.
+    ///
+    /// `KUBECONFIG` is a list (`:` between, `;` on Windows). Files that do not exist are skipped. Of several files the
+    /// first one that has a current context, or a cluster, user or context of a name, decides about it alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_kubeconfig`](Self::from_kubeconfig) and [`in_cluster`](Self::in_cluster); if nothing was found, names
+    /// every place that was looked at.
+    pub fn load_default() -> Result<Self, ConfigError> {
+        load(&Surroundings::of_this_process())
+    }
+
+    /// Sends `token` with every request.
+    #[must_use]
+    pub fn with_token(self, token: impl Into<Secret>) -> Self {
+        self.with_token_source(TokenSource::Fixed(token.into()))
+    }
+
+    /// Sends the token that `source` gives when a request starts.
+    #[must_use]
+    pub fn with_token_source(mut self, source: impl Into<TokenSource>) -> Self {
+        self.token = source.into();
+        self
+    }
+
+    /// Sends user and password with every request, unless there is a token.
+    #[must_use]
+    pub fn with_basic(mut self, username: impl Into<String>, password: impl Into<Secret>) -> Self {
+        self.basic = Some(BasicAuth { username: username.into(), password: password.into() });
+        self
+    }
+
+    /// Trusts the certificates in `pem`, and no others, to vouch for the server.
+    #[must_use]
+    pub fn with_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.ca = Some(pem.into());
+        self
+    }
+
+    /// Shows a certificate (PEM: ours first, then its intermediates) and proves it with its key (PEM).
+    #[must_use]
+    pub fn with_client_certificate(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Secret>) -> Self {
+        self.tls.client_cert = Some(certificate.into());
+        self.tls.client_key = Some(key.into());
+        self
+    }
+
+    /// Expects this name in the server's certificate instead of the host of the address.
+    #[must_use]
+    pub fn with_server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls.server_name = Some(name.into());
+        self
+    }
+
+    /// True: accepts any certificate of the server, and forgets the CA (as kubectl's flag does). Anybody on the way
+    /// can then read the token: for tests.
+    #[must_use]
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.tls.insecure = insecure;
+        if insecure {
+            self.tls.ca = None;
+        }
+        self
+    }
+
+    /// The namespace for those who name none.
+    #[must_use]
+    pub fn with_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The value of the `Authorization` header for a request that starts now: `Bearer …`, `Basic …`, or no header.
+    ///
+    /// `refresh` after a 401: a token file is then read again at once.
+    ///
+    /// # Errors
+    ///
+    /// A token file that cannot be read, or a token or user that cannot stand in a header.
+    pub fn authorization(&self, refresh: bool) -> Result<Option<Secret>, ConfigError> {
+        self.header(refresh).map_err(|error| error.at(&self.origin))
+    }
+
+    fn header(&self, refresh: bool) -> Result<Option<Secret>, ConfigError> {
+        let fail = |message: String| Err(ConfigError::new(ConfigErrorKind::Credential, message));
+        if let Some(token) = self.token.current(refresh)? {
+            let token = token.expose();
+            // A line break here would let a token file write headers of its own.
+            return match token.bytes().position(|byte| !byte.is_ascii_graphic()) {
+                _ if token.is_empty() => fail("the token is empty; give one or none".to_owned()),
+                Some(at) => {
+                    fail(format!("the token cannot be sent: byte {at} is no visible ASCII; put the bare token there"))
+                }
+                None => Ok(Some(Secret::new(format!("Bearer {token}")))),
+            };
+        }
+        let Some(BasicAuth { username, password }) = &self.basic else { return Ok(None) };
+        if username.contains(':') {
+            return fail("the username has a colon, which basic authentication cannot send; use a token".to_owned());
+        }
+        let both = format!("{username}:{}", password.expose());
+        let encoded = base64::engine::general_purpose::STANDARD.encode(both);
+        Ok(Some(Secret::new(format!("Basic {encoded}"))))
+    }
+
+    /// What rustls needs to reach this server, or none for http. Build it once and share it.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::tls::client_config`], with the origin of this configuration in front.
+    pub fn tls_config(&self) -> Result<Option<Arc<rustls::ClientConfig>>, ConfigError> {
+        if !self.server.is_tls() {
+            return Ok(None);
+        }
+        crate::tls::client_config(&self.tls).map(Some).map_err(|error| error.at(&self.origin))
+    }
+}
+
+/// The namespace of a context or service account that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// What of the process and its machine decides about the default configuration; a test brings its own.
+struct Surroundings {
+    kubeconfig: Option<OsString>,
+    home: Option<PathBuf>,
+    service_host: Option<String>,
+    service_port: Option<String>,
+    /// Where the kubelet mounts the service account.
+    service_account: PathBuf,
+}
+
+impl Surroundings {
+    fn of_this_process() -> Self {
+        let filled = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        Surroundings {
+            kubeconfig: filled("KUBECONFIG"),
+            home: filled("HOME").or_else(|| filled("USERPROFILE")).map(PathBuf::from),
+            service_host: filled("KUBERNETES_SERVICE_HOST").and_then(|host| host.into_string().ok()),
+            service_port: filled("KUBERNETES_SERVICE_PORT").and_then(|port| port.into_string().ok()),
+            service_account: in_cluster::SERVICE_ACCOUNT.into(),
+        }
+    }
+
+    fn is_pod(&self) -> bool {
+        self.service_host.is_some() && self.service_port.is_some()
+    }
+}
+
+fn load(around: &Surroundings) -> Result<Config, ConfigError> {
+    let candidates: Vec<PathBuf> = match &around.kubeconfig {
+        Some(list) => std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect(),
+        None => around.home.iter().map(|home| home.join(".kube").join("config")).collect(),
+    };
+    // What exists and cannot be read is an error, not a file to skip.
+    let exists = |path: &&Path| !matches!(path.try_exists(), Ok(false));
+    let files: Vec<&Path> = candidates.iter().map(PathBuf::as_path).filter(exists).collect();
+    let merged = kubeconfig::Merged::read(files.iter().copied())?;
+    if !merged.is_blank() {
+        return merged.config(None);
+    }
+    if around.is_pod() {
+        return in_cluster::config(around);
+    }
+    if !files.is_empty() {
+        return merged.config(None);
+    }
+    let places = match (&around.kubeconfig, candidates.as_slice()) {
+        (Some(_), files) => format!("no file of KUBECONFIG exists ({files:?})"),
+        (None, []) => "KUBECONFIG and HOME are not set".to_owned(),
+        (None, files) => format!("KUBECONFIG is not set, {files:?} do not exist"),
+    };
+    let message = format!(
+        "no cluster is configured: {places}, and this is no pod (KUBERNETES_SERVICE_HOST is not set); \
+         set KUBECONFIG to a kubeconfig, or give the address of a server"
+    );
+    Err(ConfigError::new(ConfigErrorKind::NotFound, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scratch::Scratch;
+    use super::*;
+
+    fn nowhere() -> Surroundings {
+        Surroundings {
+            kubeconfig: None,
+            home: None,
+            service_host: None,
+            service_port: None,
+            service_account: "/nonexistent".into(),
+        }
+    }
+
+    fn kubeconfig(name: &str) -> String {
+        format!(
+            "current-context: {name}\n\
+             contexts: [{{name: {name}, context: {{cluster: {name}}}}}]\n\
+             clusters: [{{name: {name}, cluster: {{server: 'http://{name}:8080'}}}}]\n"
+        )
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_home_folder_and_that_over_the_pod() {
+        let dir = Scratch::new();
+        dir.write(".kube/config", kubeconfig("home"));
+        dir.write("sa/ca.crt", "pem");
+        let listed = dir.write("listed", kubeconfig("listed"));
+        let missing = dir.path().join("missing");
+        let mut around = Surroundings {
+            kubeconfig: Some(std::env::join_paths([&missing, &listed]).unwrap()),
+            home: Some(dir.path().into()),
+            service_host: Some("10.0.0.1".into()),
+            service_port: Some("443".into()),
+            service_account: dir.path().join("sa"),
+        };
+        assert_eq!(load(&around).unwrap().server.host(), "listed");
+        around.kubeconfig = None;
+        assert_eq!(load(&around).unwrap().server.host(), "home");
+        around.home = Some(missing.clone());
+        assert_eq!(load(&around).unwrap().server.host(), "10.0.0.1");
+        around.kubeconfig = Some(missing.into());
+        assert_eq!(load(&around).unwrap().server.host(), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_blank_kubeconfig_does_not_hide_the_pod() {
+        let dir = Scratch::new();
+        dir.write(".kube/config", "apiVersion: v1\nkind: Config\nclusters: []\ncurrent-context: ''\n");
+        dir.write("sa/ca.crt", "pem");
+        let mut around = Surroundings { home: Some(dir.path().into()), ..nowhere() };
+        assert!(load(&around).unwrap_err().to_string().contains("has no current-context"));
+        around.service_host = Some("10.0.0.1".into());
+        around.service_port = Some("443".into());
+        around.service_account = dir.path().join("sa");
+        assert_eq!(load(&around).unwrap().server.host(), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_process_without_any_configuration_is_told_where_we_looked() {
+        let error = load(&nowhere()).unwrap_err();
+        assert_eq!(error.kind(), ConfigErrorKind::NotFound);
+        assert_eq!(
+            error.to_string(),
+            "no cluster is configured: KUBECONFIG and HOME are not set, and this is no pod (KUBERNETES_SERVICE_HOST is \
+             not set); set KUBECONFIG to a kubeconfig, or give the address of a server"
+        );
+        let error = load(&Surroundings { home: Some("/nonexistent".into()), ..nowhere() }).unwrap_err().to_string();
+        assert!(error.contains(r#"["/nonexistent/.kube/config"] do not exist"#), "{error}");
+        let error = load(&Surroundings { kubeconfig: Some("/no/a".into()), ..nowhere() }).unwrap_err().to_string();
+        assert!(error.contains(r#"no file of KUBECONFIG exists (["/no/a"])"#), "{error}");
+    }
+
+    #[test]
+    fn a_token_goes_before_a_password() {
+        let config = Config::from_url("https://a").unwrap().with_basic("Aladdin", "open sesame");
+        assert_eq!(config.authorization(false).unwrap().unwrap().expose(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        let config = config.with_token("t");
+        assert_eq!(config.authorization(true).unwrap().unwrap().expose(), "Bearer t");
+    }
+
+    #[test]
+    fn a_token_that_would_write_headers_of_its_own_is_refused_and_not_shown() {
+        let config = Config::from_url("https://a").unwrap();
+        for token in ["MARKED\r\nhost: b", "MARKED token", "MARKED\u{e9}", "MARKED\n"] {
+            let error = config.clone().with_token(token).authorization(false).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "server https://a: the token cannot be sent: byte 6 is no visible ASCII; put the bare token there"
+            );
+        }
+        let error = config.clone().with_token("").authorization(false).unwrap_err().to_string();
+        assert!(error.contains("the token is empty"), "{error}");
+        let error = config.with_basic("a:b", "MARKED").authorization(false).unwrap_err().to_string();
+        assert!(error.contains("the username has a colon") && !error.contains("MARKED"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let config = Config::from_url("https://a").unwrap().with_basic("me", "MARKED").with_token("MARKED");
+        let config = config.with_client_certificate("cert", "MARKED");
+        let shared = config.clone().with_token_source(TokenCell::new("MARKED"));
+        let file = config.clone().with_token_source(TokenSource::File(TokenFile::with_fallback("/t", "MARKED")));
+        for config in [config, shared, file] {
+            let text = format!("{config:#?}");
+            assert!(!text.contains("MARKED") && text.contains("***"), "{text}");
+        }
+    }
+}

@@ -1,5 +1,33 @@
-//! placeholder
+//! What the informer runtimes share: the cache behind its lock, handlers behind theirs, configuration, TLS.
+//!
+//! Users take `informer-tokio` or `informer-blocking`; an adapter of one's own is built on this crate. What an adapter
+//! adds is sockets, clocks and threads or tasks, and no decision:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`], [`tls`] | how to reach a cluster, and who we are |
+//! | [`factory`] | the informers of one client; start, sync, stop |
+//! | [`driver`] | one informer as events in and IO actions out |
+//! | [`informer`], [`handler`], [`lister`], [`store`] | what users hold |
+//! | [`controller`] | from a notification to a run for a worker |
+//! | [`api`] | the write client's calls |
+//! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
+#![forbid(unsafe_code)]
 
+pub mod api;
 pub mod config;
+pub mod controller;
+pub mod driver;
+pub mod error;
+pub mod factory;
+pub mod guard;
+pub mod handler;
+pub mod informer;
+pub mod lister;
+pub mod observe;
+pub mod store;
 pub mod sync;
 pub mod tls;
+
+pub use config::Config;
+pub use error::{Error, Lagging};

@@ -1,0 +1,190 @@
+//! The write client's calls without their transport: what is sent, and how an answer is read.
+//!
+//! Adapters send an [`ApiRequest`] and hand the answer to [`ApiRequest::read`] or [`ApiRequest::read_object`].
+
+use crate::error::Error;
+use informer_core::decode::Codec;
+use informer_core::wire::{Status, Verb};
+use informer_core::{Key, Object, Resource};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The most that the body of one answer may hold: an object is at most a few MiB (etcd's limit is 1.5).
+pub const MAX_ANSWER: usize = 64 * 1024 * 1024;
+
+/// One call on one object.
+#[derive(Clone, Debug)]
+pub struct ApiRequest {
+    /// What kind of call.
+    pub verb: Verb,
+    /// Path and query.
+    pub target: String,
+    /// Type of the body.
+    pub content_type: &'static str,
+    /// The body; empty for a read.
+    pub body: Vec<u8>,
+    resource: Resource,
+}
+
+/// What must still be true of an object for a deletion to happen.
+#[derive(Clone, Debug, Default)]
+pub struct Preconditions {
+    /// The incarnation: guards against deleting a successor of the same name.
+    pub uid: Option<String>,
+    /// The version.
+    pub resource_version: Option<String>,
+}
+
+impl ApiRequest {
+    fn new(verb: Verb, resource: &Resource, namespace: &str, name: &str, sub: &str) -> Self {
+        let mut target = resource.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
+        for part in [name, sub].into_iter().filter(|part| !part.is_empty()) {
+            target.push('/');
+            target.push_str(part);
+        }
+        ApiRequest { verb, target, content_type: "application/json", body: Vec::new(), resource: resource.clone() }
+    }
+
+    fn with<B: Serialize + ?Sized>(mut self, body: &B) -> Result<Self, Error> {
+        let failed = |source: serde_json::Error| Error::Transport {
+            request: self.describe(),
+            reason: format!("the object cannot be written as JSON: {source}"),
+            source: Some(Box::new(source)),
+        };
+        let mut body = serde_json::to_value(body).map_err(failed)?;
+        // A custom resource of one's own need not carry these two.
+        if let (Value::Object(fields), Verb::Create | Verb::Update) = (&mut body, self.verb) {
+            fields.entry("apiVersion").or_insert_with(|| self.resource.api_version().into());
+            fields.entry("kind").or_insert_with(|| self.resource.kind.clone().into());
+        }
+        self.body = body.to_string().into_bytes();
+        Ok(self)
+    }
+
+    /// Reads one object.
+    pub fn get(resource: &Resource, key: &Key) -> Self {
+        ApiRequest::new(Verb::Get, resource, key.namespace(), key.name(), "")
+    }
+
+    /// Makes an object in a namespace (empty for a cluster-scoped one).
+    ///
+    /// # Errors
+    ///
+    /// If the object cannot be written as JSON.
+    pub fn create<B: Serialize + ?Sized>(resource: &Resource, namespace: &str, object: &B) -> Result<Self, Error> {
+        ApiRequest::new(Verb::Create, resource, namespace, "", "").with(object)
+    }
+
+    /// Replaces an object; it must carry the version that it replaces.
+    ///
+    /// # Errors
+    ///
+    /// If the object cannot be written as JSON.
+    pub fn update<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
+        ApiRequest::new(Verb::Update, resource, key.namespace(), key.name(), "").with(object)
+    }
+
+    /// Replaces the status of an object.
+    ///
+    /// # Errors
+    ///
+    /// If the object cannot be written as JSON.
+    pub fn update_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
+        ApiRequest::new(Verb::Update, resource, key.namespace(), key.name(), "status").with(object)
+    }
+
+    /// Applies a JSON merge patch (RFC 7386).
+    ///
+    /// # Errors
+    ///
+    /// If the patch cannot be written as JSON.
+    pub fn merge_patch<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
+        let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), key.name(), "").with(patch)?;
+        request.content_type = "application/merge-patch+json";
+        Ok(request)
+    }
+
+    /// Applies a JSON merge patch to the status.
+    ///
+    /// # Errors
+    ///
+    /// If the patch cannot be written as JSON.
+    pub fn merge_patch_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
+        let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), key.name(), "status").with(patch)?;
+        request.content_type = "application/merge-patch+json";
+        Ok(request)
+    }
+
+    /// Deletes an object if the preconditions hold.
+    pub fn delete(resource: &Resource, key: &Key, preconditions: &Preconditions) -> Self {
+        let mut request = ApiRequest::new(Verb::Delete, resource, key.namespace(), key.name(), "");
+        let mut conditions = serde_json::Map::new();
+        if let Some(uid) = &preconditions.uid {
+            conditions.insert("uid".into(), uid.clone().into());
+        }
+        if let Some(version) = &preconditions.resource_version {
+            conditions.insert("resourceVersion".into(), version.clone().into());
+        }
+        if !conditions.is_empty() {
+            let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": conditions});
+            request.body = options.to_string().into_bytes();
+        }
+        request
+    }
+
+    /// `GET /api/v1/namespaces/web/pods/a`.
+    pub fn describe(&self) -> String {
+        format!("{} {}", self.verb.method(), self.target)
+    }
+
+    /// Judges the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`] for any code but 2xx.
+    pub fn read<'a>(&self, code: u16, body: &'a [u8]) -> Result<&'a [u8], Error> {
+        if (200..300).contains(&code) { Ok(body) } else { Err(Error::Api(Status::from_response(code, body))) }
+    }
+
+    /// Judges the answer and decodes its object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`] for any code but 2xx, [`Error::Transport`] for an object that does not fit the type.
+    pub fn read_object<T: Object>(&self, code: u16, body: &[u8]) -> Result<T, Error> {
+        let body = self.read(code, body)?;
+        Codec::<T>::new(self.resource.clone()).build(body).map_err(|source| Error::Transport {
+            request: self.describe(),
+            reason: format!("the answer is no {}: {source}", self.resource.kind),
+            source: Some(Box::new(source)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+
+    #[test]
+    fn a_create_carries_its_kind_and_a_patch_does_not() {
+        let made = ApiRequest::create(&CONFIG_MAPS, "web", &json!({"metadata": {"name": "a"}})).unwrap();
+        assert_eq!(made.describe(), "POST /api/v1/namespaces/web/configmaps");
+        let body: Value = serde_json::from_slice(&made.body).unwrap();
+        assert_eq!((&body["kind"], &body["apiVersion"]), (&"ConfigMap".into(), &"v1".into()));
+        let patch = ApiRequest::merge_patch_status(&CONFIG_MAPS, &Key::new("web", "a"), &json!({})).unwrap();
+        assert_eq!(patch.describe(), "PATCH /api/v1/namespaces/web/configmaps/a/status");
+        assert_eq!((patch.body.as_slice(), patch.content_type), (&b"{}"[..], "application/merge-patch+json"));
+    }
+
+    #[test]
+    fn a_deletion_carries_its_preconditions() {
+        let uid = Preconditions { uid: Some("u".into()), resource_version: None };
+        let delete = ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), &uid);
+        let body: Value = serde_json::from_slice(&delete.body).unwrap();
+        assert_eq!(body["preconditions"], json!({"uid": "u"}));
+        assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
+        assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+    }
+}

@@ -1,0 +1,229 @@
+//! [`ControllerBuilder`] and [`ControllerCore`]: a controller without its worker threads or tasks.
+
+use crate::factory::FactoryCore;
+use crate::handler::{HandlerOptions, Registration};
+use crate::informer::{HandlerLoop, InformerHandle};
+use crate::lister::Lister;
+use crate::observe::{Clock, random_seed};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex, Signal};
+use informer_core::controller::{
+    Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Predicate, Run, Verdict, any, controller_of, itself,
+};
+use informer_core::listener::Notification;
+use informer_core::queue::Limiter;
+use informer_core::{Key, Obj, Object};
+use std::time::Instant;
+
+type Source = Box<dyn FnOnce(&Arc<ControllerCore>) -> (Registration, Box<dyn HandlerLoop>) + Send>;
+
+/// What a controller reconciles and what makes it do so.
+pub struct ControllerBuilder<T> {
+    primary: InformerHandle<T>,
+    predicate: Box<dyn Predicate<T>>,
+    sources: Vec<Source>,
+    workers: usize,
+    limiter: Option<Limiter>,
+}
+
+impl<T: Object> ControllerBuilder<T> {
+    /// A controller of the objects of `primary`: each change of one, and its deletion, calls for its key.
+    pub fn new(primary: InformerHandle<T>) -> Self {
+        ControllerBuilder { primary, predicate: Box::new(any()), sources: Vec::new(), workers: 4, limiter: None }
+    }
+
+    /// Only changes of the object itself that `predicate` passes.
+    pub fn when(mut self, predicate: impl Predicate<T>) -> Self {
+        self.predicate = Box::new(predicate);
+        self
+    }
+
+    /// Changes of objects that an object of this controller's type owns call for their owner.
+    pub fn owns<U: Object>(self, informer: &InformerHandle<U>) -> Self {
+        let owner = self.primary.resource().clone();
+        self.watches(informer, controller_of(owner))
+    }
+
+    /// Changes of other objects call for the keys that `mapper` names.
+    pub fn watches<U: Object>(mut self, informer: &InformerHandle<U>, mapper: impl Mapper<U>) -> Self {
+        let informer = informer.clone();
+        self.sources.push(Box::new(move |core| source(&informer, core, any(), mapper)));
+        self
+    }
+
+    /// How many reconciles may run at a time; 4 by default, at least 1. Never two for one key.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// How retries are spaced.
+    pub fn limiter(mut self, limiter: Limiter) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
+    /// Adds the sources. The caller runs the loops, and the workers on the core.
+    pub fn build(self, factory: &FactoryCore) -> (Arc<ControllerCore>, Vec<Box<dyn HandlerLoop>>) {
+        let mut config = ControllerConfig::new(random_seed()).workers(self.workers);
+        if let Some(limiter) = self.limiter {
+            config = config.limiter(limiter);
+        }
+        let core = Arc::new(ControllerCore {
+            machine: Mutex::new(Controller::new(config)),
+            signal: Arc::new(Signal::new()),
+            clock: factory.clock(),
+            gates: Mutex::new(Vec::new()),
+            open: AtomicBool::new(false),
+            workers: self.workers.max(1),
+        });
+        let (primary, predicate) = (self.primary, self.predicate);
+        let predicate = move |event: &Notification<T>| predicate.passes(event);
+        let own: Source = Box::new(move |core| source(&primary, core, predicate, itself()));
+        let (registrations, loops): (Vec<_>, Vec<_>) =
+            [own].into_iter().chain(self.sources).map(|add| add(&core)).unzip();
+        for registration in &registrations {
+            registration.tell_also(Arc::clone(&core.signal));
+        }
+        *core.gates.lock() = registrations;
+        (core, loops)
+    }
+}
+
+fn source<U: Object>(
+    informer: &InformerHandle<U>,
+    core: &Arc<ControllerCore>,
+    predicate: impl Predicate<U>,
+    mapper: impl Mapper<U>,
+) -> (Registration, Box<dyn HandlerLoop>) {
+    let core = Arc::clone(core);
+    let options = HandlerOptions::named(&format!("controller source {}", informer.resource()));
+    informer.handler(options, move |notification: Notification<U>| {
+        if predicate.passes(&notification) {
+            let mut keys = Keys::default();
+            mapper.map(&notification, &mut keys);
+            for key in keys.as_slice() {
+                core.enqueue(key.clone());
+            }
+        }
+    })
+}
+
+/// A running controller, without its workers.
+pub struct ControllerCore {
+    machine: Mutex<Controller>,
+    signal: Arc<Signal>,
+    clock: Clock,
+    /// Nothing is reconciled before the caches that feed it are whole (B162).
+    gates: Mutex<Vec<Registration>>,
+    open: AtomicBool,
+    workers: usize,
+}
+
+/// What a worker is to do.
+pub enum Work {
+    /// Reconcile, then report with [`ControllerCore::finished`].
+    Run(Run),
+    /// Wait past this generation of the signal, or until the instant.
+    Wait(u64, Option<Instant>),
+    /// End.
+    Stop,
+}
+
+impl ControllerCore {
+    /// How many workers to run.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// What workers wait on.
+    pub fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// Calls for a key.
+    pub fn enqueue(&self, key: Key) {
+        let added = self.machine.lock().enqueue(self.clock.now(), key);
+        if added {
+            self.signal.notify();
+        }
+    }
+
+    /// The next thing for a worker.
+    pub fn next(&self) -> Work {
+        let seen = self.signal.generation();
+        if !self.open.load(Ordering::Acquire) && self.gates.lock().iter().all(Registration::has_synced) {
+            self.open.store(true, Ordering::Release);
+            self.machine.lock().open();
+            self.signal.notify();
+        }
+        let mut machine = self.machine.lock();
+        if machine.is_stopped() {
+            return Work::Stop;
+        }
+        match machine.next(self.clock.now()) {
+            Some(run) => Work::Run(run),
+            None => Work::Wait(seen, machine.next_deadline().and_then(|deadline| self.clock.instant(deadline))),
+        }
+    }
+
+    /// Takes the outcome of a run.
+    pub fn finished(&self, run: Run, verdict: Verdict) -> Finished {
+        let finished = self.machine.lock().finished(self.clock.now(), run, verdict);
+        self.signal.notify();
+        finished
+    }
+
+    /// No new run starts; those that run complete.
+    pub fn stop(&self) {
+        self.machine.lock().stop();
+        for gate in &*self.gates.lock() {
+            gate.remove();
+        }
+        self.signal.notify();
+    }
+
+    /// What the controller has done so far.
+    pub fn counts(&self) -> Counts {
+        self.machine.lock().counts()
+    }
+
+    /// True if nothing runs and nothing waits to run now.
+    pub fn is_idle(&self) -> bool {
+        self.machine.lock().is_idle()
+    }
+}
+
+/// What a reconciler is given beside the key.
+pub struct Context<T> {
+    lister: Lister<T>,
+    attempt: u32,
+}
+
+impl<T> Clone for Context<T> {
+    fn clone(&self) -> Self {
+        Context { lister: self.lister.clone(), attempt: self.attempt }
+    }
+}
+
+impl<T: Send + Sync + 'static> Context<T> {
+    /// For an adapter's worker.
+    pub fn new(informer: &InformerHandle<T>, run: &Run) -> Self {
+        Context { lister: informer.lister(), attempt: run.attempt() }
+    }
+
+    /// The object as the cache has it; `None` if it is gone.
+    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
+        self.lister.get(key)
+    }
+
+    /// The cache of the controller's own type.
+    pub fn lister(&self) -> &Lister<T> {
+        &self.lister
+    }
+
+    /// How often this key has failed in a row, this run included; 1 for the first try.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Drive`]: one informer's machine with its store and rings, so that an adapter sees IO and nothing else.
+
+use crate::guard::CatchUnwind;
+use crate::handler::Channel;
+use crate::informer::{Command, InformerSpec, Inner};
+use crate::observe::{Observed, random_seed};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use informer_core::decode::Codec;
+use informer_core::informer::{Informer, Input, Notice, Output};
+use informer_core::reflector::{End, Phase};
+use informer_core::time::{Deadline, Time};
+use informer_core::wire::{Head, Request, RequestId};
+
+/// What an adapter tells an informer.
+#[derive(Debug)]
+pub enum IoEvent<'a> {
+    /// Begin.
+    Start,
+    /// End for good.
+    Stop,
+    /// Time passed, or commands wait.
+    Tick,
+    /// The connection of a request stands.
+    Connected(RequestId),
+    /// The head of an answer.
+    Head(RequestId, &'a Head),
+    /// A part of a body.
+    Body(RequestId, &'a [u8]),
+    /// An answer, or the attempt to get one, is over.
+    End(RequestId, &'a End),
+}
+
+/// What an informer asks of an adapter.
+#[derive(Debug)]
+pub enum IoAction {
+    /// Send it, and report what comes under its id.
+    Send(Request),
+    /// Close its connection.
+    Cancel(RequestId),
+    /// Read no more of its body.
+    Pause(RequestId),
+    /// Read on.
+    Resume(RequestId),
+    /// Nothing to do until an event, a command or this deadline.
+    Wait(Option<Deadline>),
+}
+
+/// One informer, driven. [`handle`](Drive::handle) an event, then [`poll`](Drive::poll) until it says `Wait`.
+pub trait Drive: Send {
+    /// Takes commands that wait, then the event.
+    fn handle(&mut self, now: Time, event: IoEvent<'_>);
+    /// The next thing to do. Decodes, commits and notifies on the way.
+    fn poll(&mut self, now: Time) -> IoAction;
+    /// True if the informer has stopped and needs no driver any more.
+    fn is_stopped(&self) -> bool;
+}
+
+pub(crate) struct InformerDriver<T> {
+    machine: Informer<T>,
+    codec: Codec<T>,
+    inner: Arc<Inner<T>>,
+    shared: Arc<crate::factory::Shared>,
+    waiting: Vec<Arc<Channel<T>>>,
+    attached: Vec<Arc<Channel<T>>>,
+}
+
+impl<T: Send + Sync + 'static> InformerDriver<T> {
+    pub(crate) fn new(spec: InformerSpec<T>, inner: Arc<Inner<T>>, shared: Arc<crate::factory::Shared>) -> Self {
+        let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
+        InformerDriver { machine, codec: spec.codec, inner, shared, waiting: Vec::new(), attached: Vec::new() }
+    }
+
+    fn commands(&mut self, now: Time) {
+        let commands = std::mem::take(&mut *self.inner.mailbox.lock());
+        for command in commands {
+            match command {
+                Command::Add { channel, resync } => {
+                    let id = channel.id();
+                    self.waiting.push(channel);
+                    self.machine.handle(now, Input::AddHandler { id, resync });
+                }
+                Command::Remove(id) => self.machine.handle(now, Input::RemoveHandler { id }),
+                Command::Refresh => self.machine.handle(now, Input::Refresh),
+            }
+        }
+    }
+
+    #[allow(clippy::wildcard_enum_match_arm)] // a new notice is for observers until a status wants it
+    fn notice(&self, notice: &Notice) {
+        let status = &self.inner.status;
+        match notice {
+            Notice::Phase(phase) => {
+                *status.phase.lock() = *phase;
+                if *phase == Phase::Watching {
+                    *status.failure.lock() = None;
+                }
+            }
+            Notice::Failure(failure) => *status.failure.lock() = Some(failure.clone()),
+            Notice::Synced => status.synced.store(true, Ordering::Release),
+            // Observers are told; the state that users ask for does not change.
+            _ => {}
+        }
+        self.shared.observe(&Observed::Notice { subject: &status.subject, notice });
+        self.shared.changed.notify();
+    }
+
+    fn finish(&mut self) {
+        self.inner.status.stopped.store(true, Ordering::Release);
+        for command in std::mem::take(&mut *self.inner.mailbox.lock()) {
+            if let Command::Add { channel, .. } = command {
+                channel.close();
+            }
+        }
+        for channel in self.waiting.drain(..).chain(self.attached.drain(..)) {
+            channel.close();
+        }
+        self.shared.changed.notify();
+    }
+}
+
+impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
+    fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        self.commands(now);
+        let input = match event {
+            IoEvent::Start => Input::Start,
+            IoEvent::Stop => Input::Stop,
+            IoEvent::Tick => Input::Tick,
+            IoEvent::Connected(id) => Input::Connected { id },
+            IoEvent::Head(id, head) => Input::Head { id, head },
+            IoEvent::Body(id, bytes) => Input::Body { id, bytes },
+            IoEvent::End(id, end) => Input::End { id, end },
+        };
+        self.machine.handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time) -> IoAction {
+        loop {
+            match self.machine.poll_output() {
+                Output::Send(request) => {
+                    self.shared.observe(&Observed::Request(&request));
+                    return IoAction::Send(request);
+                }
+                Output::Cancel(id) => return IoAction::Cancel(id),
+                Output::Pause(id) => return IoAction::Pause(id),
+                Output::Resume(id) => return IoAction::Resume(id),
+                Output::Wait(deadline) => {
+                    if self.machine.phase() == Phase::Stopped && !self.is_stopped() {
+                        self.finish();
+                    }
+                    return IoAction::Wait(deadline);
+                }
+                Output::Decode(mut job) => {
+                    let indexers = self.inner.store.read(|store| {
+                        job.probe(store);
+                        store.indexers()
+                    });
+                    let decoded = job.decode(&self.codec, &indexers, &CatchUnwind);
+                    self.machine.handle(now, Input::Decoded(decoded));
+                }
+                Output::Commit(commit) => {
+                    let committed = self.inner.store.commit(commit);
+                    let mut fallen = Vec::new();
+                    if !committed.notifications.is_empty() {
+                        for channel in &self.attached {
+                            if !channel.push(&committed.notifications) {
+                                fallen.push(channel.id());
+                            }
+                        }
+                    }
+                    self.machine.handle(now, Input::Committed(committed.receipt));
+                    for id in fallen {
+                        if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                            let name = channel.name().to_string();
+                            self.shared.observe(&Observed::HandlerDisconnected { handler: &name });
+                        }
+                        self.machine.handle(now, Input::RemoveHandler { id });
+                    }
+                }
+                Output::Attach(id) => {
+                    if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
+                        let channel = self.waiting.remove(at);
+                        channel.replay(self.inner.store.snapshot());
+                        self.attached.push(channel);
+                    }
+                }
+                Output::Detach(id) => {
+                    for channel in self.waiting.iter().chain(&self.attached).filter(|channel| channel.id() == id) {
+                        channel.close();
+                    }
+                    self.waiting.retain(|channel| channel.id() != id);
+                    self.attached.retain(|channel| channel.id() != id);
+                }
+                Output::Resync(id) => {
+                    if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                        channel.resync(self.inner.store.snapshot());
+                    }
+                }
+                Output::Notice(notice) => self.notice(&notice),
+                _ => unreachable!("every output of the core is carried out above"),
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.inner.status.stopped.load(Ordering::Acquire)
+    }
+}
+
+impl<T> Drop for InformerDriver<T> {
+    /// A driver that ends in any other way leaves no handler waiting.
+    fn drop(&mut self) {
+        self.inner.status.stopped.store(true, Ordering::Release);
+        for channel in self.waiting.iter().chain(&self.attached) {
+            channel.close();
+        }
+        for command in std::mem::take(&mut *self.inner.mailbox.lock()) {
+            if let Command::Add { channel, .. } = command {
+                channel.close();
+            }
+        }
+        self.shared.changed.notify();
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Error`]: what the runtimes return.
+
+use crate::config::ConfigError;
+use informer_core::reflector::Failure;
+use informer_core::store::IndexError;
+use informer_core::wire::Status;
+use std::fmt;
+
+/// Why a call failed. Faults of the server and the network that an informer deals with by itself are not errors: they
+/// are [`Failure`]s, told to whoever observes.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kubeconfig, a certificate or the environment.
+    Config(ConfigError),
+    /// The deadline passed before these informers had their first complete list.
+    NotSynced(Vec<Lagging>),
+    /// The call would wait for something that cannot happen before it returns.
+    WouldDeadlock {
+        /// The call.
+        what: &'static str,
+        /// Where it was made.
+        place: &'static str,
+    },
+    /// The factory was stopped.
+    Stopped,
+    /// The stop took longer than allowed; this many threads, tasks or calls of user code still run.
+    StillRunning(usize),
+    /// An informer of this type and scope exists with other options, or cannot be changed any more.
+    Conflict(String),
+    /// An index is missing or there already.
+    Index(IndexError),
+    /// The API server said no.
+    Api(Status),
+    /// No answer came from the API server, or none that could be read.
+    Transport {
+        /// What was asked, as in `GET /api/v1/pods`.
+        request: String,
+        /// What went wrong.
+        reason: String,
+        /// Its cause.
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+/// One informer that is not synced, and why.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Lagging {
+    /// What it reads.
+    pub subject: String,
+    /// False if the factory was not started since the informer was asked for.
+    pub started: bool,
+    /// What failed last.
+    pub failure: Option<Failure>,
+}
+
+impl Lagging {
+    pub(crate) fn new(subject: String, started: bool, failure: Option<Failure>) -> Self {
+        Lagging { subject, started, failure }
+    }
+}
+
+impl fmt::Display for Lagging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.failure, self.started) {
+            (_, false) => write!(f, "{}: not started; call start() after asking for an informer", self.subject),
+            (Some(failure), true) => write!(f, "{failure}"),
+            (None, true) => write!(f, "{}: no answer yet", self.subject),
+        }
+    }
+}
+
+impl Error {
+    /// True if the server said that there is no such object.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Error::Api(status) if status.code == 404)
+    }
+
+    /// True if the server said that the object changed in between, or exists already.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::Api(status) if status.code == 409)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Config(error) => error.fmt(f),
+            Error::NotSynced(lagging) => {
+                write!(
+                    f,
+                    "{} not synced in time: ",
+                    if lagging.len() == 1 { "an informer is" } else { "informers are" }
+                )?;
+                for (at, one) in lagging.iter().enumerate() {
+                    write!(f, "{}{one}", if at > 0 { " | " } else { "" })?;
+                }
+                Ok(())
+            }
+            Error::WouldDeadlock { what, place } => {
+                write!(f, "{what} was called inside {place}, and would wait for itself: call it from elsewhere")
+            }
+            Error::Stopped => f.write_str("the factory was stopped: build a new one"),
+            Error::StillRunning(count) => {
+                write!(f, "the stop took too long: {count} threads, tasks or calls of user code still run")
+            }
+            Error::Conflict(text) => f.write_str(text),
+            Error::Index(error) => error.fmt(f),
+            Error::Api(status) => write!(f, "the API server refused: {status}"),
+            Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Config(error) => Some(error),
+            Error::Index(error) => Some(error),
+            Error::Api(status) => Some(status),
+            Error::Transport { source, .. } => {
+                source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+            }
+            Error::NotSynced(_)
+            | Error::WouldDeadlock { .. }
+            | Error::Stopped
+            | Error::StillRunning(_)
+            | Error::Conflict(_) => None,
+        }
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Error::Config(error)
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Self {
+        Error::Index(error)
+    }
+}

@@ -1,0 +1,351 @@
+//! [`FactoryCore`]: the informers of one client, without threads or tasks.
+
+use crate::config::Config;
+use crate::driver::{Drive, InformerDriver};
+use crate::error::{Error, Lagging};
+use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
+use crate::observe::{Clock, Gate, Observed, Observer, random_seed};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex, Signal};
+use informer_core::reflector::Phase;
+use informer_core::store::IndexDef;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Options of a factory.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct FactoryOptions {
+    /// Is told what happens.
+    pub observer: Option<Observer>,
+    /// Asked before each request: fault injection.
+    pub gate: Option<Gate>,
+    /// Drives all jitter: for tests that must repeat. Random by default.
+    pub seed: Option<u64>,
+}
+
+impl FactoryOptions {
+    /// With an observer.
+    pub fn observed(observer: Observer) -> Self {
+        FactoryOptions { observer: Some(observer), ..FactoryOptions::default() }
+    }
+}
+
+impl std::fmt::Debug for FactoryOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FactoryOptions")
+    }
+}
+
+/// What all parts of one factory share.
+pub(crate) struct Shared {
+    /// Wakes the driver: commands wait, or the factory stops.
+    pub(crate) wake: Signal,
+    /// Something that a waiter may be waiting for has changed.
+    pub(crate) changed: Arc<Signal>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) seed: u64,
+    pub(crate) fixed_seed: Option<u64>,
+}
+
+impl Shared {
+    pub(crate) fn observe(&self, observed: &Observed<'_>) {
+        if let Some(observer) = &self.observer {
+            observer(observed);
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Scope {
+    resource: informer_core::Resource,
+    namespace: Option<String>,
+    labels: Option<String>,
+    fields: Option<String>,
+}
+
+struct Entry {
+    kind: TypeId,
+    options: String,
+    handle: Box<dyn Any + Send>,
+}
+
+struct Unstarted {
+    status: Arc<Status>,
+    drive: Box<dyn Drive>,
+}
+
+/// The informers of one client.
+pub struct FactoryCore {
+    config: Config,
+    clock: Clock,
+    shared: Arc<Shared>,
+    gate: Option<Gate>,
+    informers: Mutex<BTreeMap<Scope, Entry>>,
+    statuses: Mutex<Vec<Arc<Status>>>,
+    unstarted: Mutex<Vec<Unstarted>>,
+    stopping: AtomicBool,
+    lives: Arc<Lives>,
+}
+
+impl FactoryCore {
+    /// A factory that has started nothing.
+    pub fn new(config: Config, options: FactoryOptions) -> Self {
+        FactoryCore {
+            config,
+            clock: Clock::start(),
+            shared: Arc::new(Shared {
+                wake: Signal::new(),
+                changed: Arc::new(Signal::new()),
+                observer: options.observer,
+                seed: options.seed.unwrap_or_else(random_seed),
+                fixed_seed: options.seed,
+            }),
+            gate: options.gate,
+            informers: Mutex::new(BTreeMap::new()),
+            statuses: Mutex::new(Vec::new()),
+            unstarted: Mutex::new(Vec::new()),
+            stopping: AtomicBool::new(false),
+            lives: Arc::new(Lives::default()),
+        }
+    }
+
+    /// Where requests go.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The clock of all drivers.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Asked before each request.
+    pub fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    /// Wakes drivers when commands wait or the factory stops.
+    pub fn wake(&self) -> &Signal {
+        &self.shared.wake
+    }
+
+    /// Counts what must end before a stop is done.
+    pub fn lives(&self) -> &Arc<Lives> {
+        &self.lives
+    }
+
+    /// Tells the observer.
+    pub fn observe(&self, observed: &Observed<'_>) {
+        self.shared.observe(observed);
+    }
+
+    /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. A resource
+    /// with namespaces has the index `namespace` from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// If there is one with other options, or of another type; if the factory was stopped.
+    pub fn informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<InformerHandle<T>, Error> {
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        let reflector = &spec.config.reflector;
+        let scope = Scope {
+            resource: reflector.resource.clone(),
+            namespace: reflector.namespace.clone(),
+            labels: reflector.label_selector.clone(),
+            fields: reflector.field_selector.clone(),
+        };
+        let options = format!(
+            "resync {:?}, strategy {:?}, page size {}, strict {}, transform {}, watch timeout {:?}",
+            spec.resync,
+            reflector.strategy,
+            reflector.page_size,
+            spec.config.strict_decode,
+            spec.transform.unwrap_or("none"),
+            reflector.min_watch_timeout,
+        );
+        let subject = subject(&scope);
+        let mut informers = self.informers.lock();
+        if let Some(entry) = informers.get(&scope) {
+            if entry.kind != TypeId::of::<T>() {
+                return Err(Error::Conflict(format!(
+                    "there is an informer of {subject} already, and it holds another type than {}: share one type, or \
+                     use two factories",
+                    std::any::type_name::<T>()
+                )));
+            }
+            if entry.options != options {
+                return Err(Error::Conflict(format!(
+                    "there is an informer of {subject} already, with other options ({}; now asked for: {options}): ask \
+                     for it in one place, or with the same options",
+                    entry.options
+                )));
+            }
+            let handle = entry.handle.downcast_ref::<InformerHandle<T>>().expect("its type was just compared");
+            return Ok(handle.clone());
+        }
+        let status = Arc::new(Status {
+            subject,
+            started: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Idle),
+            failure: Mutex::new(None),
+        });
+        let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
+        if scope.resource.namespaced {
+            inner.store.add_index(IndexDef::namespace())?;
+        }
+        let handle = InformerHandle(Arc::clone(&inner));
+        let driver = InformerDriver::new(spec, inner, Arc::clone(&self.shared));
+        self.unstarted.lock().push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
+        self.statuses.lock().push(status);
+        let entry = Entry { kind: TypeId::of::<T>(), options, handle: Box::new(handle.clone()) };
+        informers.insert(scope, entry);
+        Ok(handle)
+    }
+
+    /// The informers that were asked for since the last start. The caller drives them; none after a stop.
+    pub fn take_unstarted(&self) -> Vec<Box<dyn Drive>> {
+        if self.is_stopping() {
+            return Vec::new();
+        }
+        let unstarted = std::mem::take(&mut *self.unstarted.lock());
+        let start = |Unstarted { status, drive }: Unstarted| {
+            status.started.store(true, Ordering::Release);
+            drive
+        };
+        unstarted.into_iter().map(start).collect()
+    }
+
+    /// The informers that have no complete list yet, and why.
+    pub fn lagging(&self) -> Vec<Lagging> {
+        self.statuses.lock().iter().filter_map(|status| status.lagging()).collect()
+    }
+
+    /// Looks whether all informers have their first list: `Ok(None)` if so, else the generation of
+    /// [`changed`](Self::changed) to wait past.
+    ///
+    /// # Errors
+    ///
+    /// If the factory was stopped, or an informer was never started: then no waiting helps.
+    pub fn check_synced(&self) -> Result<Option<u64>, Error> {
+        let seen = self.shared.changed.generation();
+        let lagging = self.lagging();
+        if lagging.is_empty() {
+            return Ok(None);
+        }
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        if lagging.iter().any(|one| !one.started) {
+            return Err(Error::NotSynced(lagging));
+        }
+        Ok(Some(seen))
+    }
+
+    /// Told when an informer syncs, fails, or stops.
+    pub fn changed(&self) -> &Arc<Signal> {
+        &self.shared.changed
+    }
+
+    /// Waits on this thread until all informers have their first list.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_synced`](Self::check_synced); when the deadline passes, which informers lag and why.
+    pub fn wait_synced(&self, deadline: Instant) -> Result<(), Error> {
+        crate::guard::refuse_inside("synced()")?;
+        loop {
+            let Some(seen) = self.check_synced()? else { return Ok(()) };
+            if !self.shared.changed.wait_past(seen, Some(deadline)) && Instant::now() >= deadline {
+                return self.check_synced()?.map_or(Ok(()), |_| Err(Error::NotSynced(self.lagging())));
+            }
+        }
+    }
+
+    /// Asks everything to stop; does not wait.
+    pub fn request_stop(&self) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            // Informers that never started have no driver to close their handlers: dropping theirs does.
+            drop(std::mem::take(&mut *self.unstarted.lock()));
+        }
+        self.shared.wake.notify();
+        self.shared.changed.notify();
+    }
+
+    /// True once a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+fn subject(scope: &Scope) -> String {
+    let mut text = scope.resource.to_string();
+    if let Some(namespace) = &scope.namespace {
+        text += &format!(" in namespace {namespace:?}");
+    }
+    if let Some(labels) = &scope.labels {
+        text += &format!(" with labels {labels:?}");
+    }
+    if let Some(fields) = &scope.fields {
+        text += &format!(" with fields {fields:?}");
+    }
+    text
+}
+
+/// Counts threads, tasks and calls that must end before a stop is done.
+#[derive(Default)]
+pub struct Lives {
+    count: AtomicUsize,
+    signal: Signal,
+}
+
+/// One counted life; it ends when this is dropped.
+pub struct Life(Arc<Lives>);
+
+impl Lives {
+    /// Counts one more.
+    pub fn enter(self: &Arc<Self>) -> Life {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        Life(Arc::clone(self))
+    }
+
+    /// How many live.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Told when one ends.
+    pub fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// Waits on this thread until none lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] at the deadline.
+    pub fn wait_none(&self, deadline: Instant) -> Result<(), Error> {
+        loop {
+            let seen = self.signal.generation();
+            match self.count() {
+                0 => return Ok(()),
+                left if Instant::now() >= deadline => return Err(Error::StillRunning(left)),
+                _ => {
+                    self.signal.wait_past(seen, Some(deadline));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
+        self.0.signal.notify();
+    }
+}

@@ -1,0 +1,93 @@
+//! Where user code is called: panics are caught, and a wait that could never end is recognised.
+//!
+//! `panic = "abort"` disables the isolation: the process ends with the panic.
+
+use crate::error::Error;
+use informer_core::decode::Guard;
+use std::any::Any;
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True on a thread that is running a handler, a reconciler or another callback of ours.
+pub fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// Refuses a wait for something that cannot happen before the caller returns.
+///
+/// # Errors
+///
+/// [`Error::WouldDeadlock`] inside a handler or reconciler.
+pub fn refuse_inside(what: &'static str) -> Result<(), Error> {
+    if is_inside() { Err(Error::WouldDeadlock { what, place: "a handler or reconciler" }) } else { Ok(()) }
+}
+
+/// Calls user code and turns a panic into its text.
+///
+/// # Errors
+///
+/// The text of the panic.
+pub fn call<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    let before = INSIDE.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    INSIDE.set(before);
+    outcome.map_err(|panic| text(&*panic))
+}
+
+/// The same for a future of the user's: each poll is guarded.
+pub fn guarded<F: Future>(future: F) -> Guarded<F> {
+    Guarded(Box::pin(future))
+}
+
+/// See [`guarded`].
+pub struct Guarded<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match call(|| self.0.as_mut().poll(cx)) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+/// Catches the panics of decoders, transforms and index functions.
+pub struct CatchUnwind;
+
+impl Guard for CatchUnwind {
+    fn run(&self, work: &mut dyn FnMut()) -> Result<(), String> {
+        call(work)
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let known = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    known.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_become_texts_and_the_mark_goes_away() {
+        assert_eq!(call(|| panic!("no {}", 7)).unwrap_err(), "no 7");
+        assert_eq!(call(|| std::panic::panic_any(7)).unwrap_err(), "a panic without a text");
+        assert!(!is_inside());
+        assert!(call(is_inside).unwrap());
+        let refused = call(|| refuse_inside("stop()")).unwrap().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "stop() was called inside a handler or reconciler, and would wait for itself: call it from elsewhere"
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! Handlers: a ring behind its lock, and what a user holds of it.
+
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, Signal};
+use informer_core::informer::HandlerId;
+use informer_core::listener::{Delivery, Notification, Overflow, Ring, RingStats};
+use informer_core::store::Snapshot;
+use informer_core::time::Duration;
+use std::fmt;
+use std::time::Instant;
+
+/// How a handler is fed.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct HandlerOptions {
+    /// For reports.
+    pub name: String,
+    /// Repeat everything in this period; the informer's own if `None`. Zero is never.
+    pub resync: Option<Duration>,
+    /// What happens when the handler does not keep up.
+    pub overflow: Overflow,
+}
+
+impl HandlerOptions {
+    /// The defaults, under a name.
+    pub fn named(name: &str) -> Self {
+        HandlerOptions { name: name.to_string(), ..HandlerOptions::default() }
+    }
+}
+
+/// One handler's ring, filled by the driver and emptied by the handler's thread or task.
+pub struct Channel<T> {
+    ring: Mutex<Ring<T>>,
+    signal: Signal,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    id: HandlerId,
+    name: String,
+    synced: AtomicBool,
+    closed: AtomicBool,
+    finished: AtomicBool,
+    panics: AtomicU64,
+    changed: Signal,
+    /// Also told when the handler is synced: the factory's, and those of controllers that wait for it.
+    listeners: Mutex<Vec<Arc<Signal>>>,
+}
+
+impl<T> Channel<T> {
+    pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>) -> Self {
+        Channel {
+            ring: Mutex::new(Ring::new(options.overflow)),
+            signal: Signal::new(),
+            shared: Arc::new(Shared {
+                id,
+                name: options.name.clone(),
+                synced: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
+                finished: AtomicBool::new(false),
+                panics: AtomicU64::new(0),
+                changed: Signal::new(),
+                listeners: Mutex::new(vec![listener]),
+            }),
+        }
+    }
+
+    pub(crate) fn id(&self) -> HandlerId {
+        self.shared.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
+        self.ring.lock().replay(snapshot);
+        self.signal.notify();
+    }
+
+    pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
+        self.ring.lock().resync(snapshot);
+        self.signal.notify();
+    }
+
+    /// Adds changes. False if the handler fell behind under [`Overflow::Disconnect`].
+    pub(crate) fn push(&self, notifications: &[Notification<T>]) -> bool {
+        let connected = {
+            let mut ring = self.ring.lock();
+            for notification in notifications {
+                ring.push(notification.clone());
+            }
+            !ring.is_disconnected()
+        };
+        self.signal.notify();
+        connected
+    }
+
+    /// Nothing more is delivered; what is buffered is dropped. A running call completes.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.signal.notify();
+    }
+}
+
+/// The consuming end of a handler, for an adapter's loop.
+pub struct Deliveries<T>(Arc<Channel<T>>);
+
+/// What [`Deliveries::try_next`] found.
+pub enum Next<T> {
+    /// Something to deliver.
+    Delivery(Delivery<T>),
+    /// Nothing yet: wait past this generation.
+    Empty(u64),
+    /// The handler was removed or the informer stopped.
+    Closed,
+}
+
+impl<T> Deliveries<T> {
+    pub(crate) fn new(channel: Arc<Channel<T>>) -> Self {
+        Deliveries(channel)
+    }
+
+    /// The next thing, if there is one.
+    pub fn try_next(&self) -> Next<T> {
+        let seen = self.0.signal.generation();
+        if self.0.shared.closed.load(Ordering::Acquire) {
+            return Next::Closed;
+        }
+        // The popped entry is dropped, if it is, after the lock is released.
+        let delivery = self.0.ring.lock().pop();
+        delivery.map_or(Next::Empty(seen), Next::Delivery)
+    }
+
+    /// What to wait on after [`Next::Empty`].
+    pub fn signal(&self) -> &Signal {
+        &self.0.signal
+    }
+
+    /// The next thing, waiting for it; `None` when the handler is closed.
+    pub fn next_blocking(&self) -> Option<Delivery<T>> {
+        loop {
+            match self.try_next() {
+                Next::Delivery(delivery) => return Some(delivery),
+                Next::Empty(seen) => {
+                    self.0.signal.wait_past(seen, None);
+                }
+                Next::Closed => return None,
+            }
+        }
+    }
+
+    /// The same for a task.
+    pub async fn next(&self) -> Option<Delivery<T>> {
+        loop {
+            match self.try_next() {
+                Next::Delivery(delivery) => return Some(delivery),
+                Next::Empty(seen) => self.0.signal.past(seen).await,
+                Next::Closed => return None,
+            }
+        }
+    }
+
+    /// Everything of the initial state was delivered, and its calls returned.
+    pub fn mark_synced(&self) {
+        self.0.shared.synced.store(true, Ordering::Release);
+        self.0.shared.tell();
+    }
+
+    /// Counts a panic of the handler; the item is passed over.
+    pub fn mark_panic(&self) {
+        self.0.shared.panics.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for Deliveries<T> {
+    /// The loop has ended: nothing runs any more.
+    fn drop(&mut self) {
+        self.0.shared.finished.store(true, Ordering::Release);
+        self.0.shared.tell();
+    }
+}
+
+impl Shared {
+    fn tell(&self) {
+        self.changed.notify();
+        for listener in &*self.listeners.lock() {
+            listener.notify();
+        }
+    }
+}
+
+type Remove = dyn Fn(HandlerId) + Send + Sync;
+type Count = dyn Fn() -> (usize, RingStats) + Send + Sync;
+
+/// A handler that was added: ask it, or remove it. Dropping it leaves the handler in place.
+#[derive(Clone)]
+pub struct Registration {
+    shared: Arc<Shared>,
+    remove: Arc<Remove>,
+    count: Arc<Count>,
+}
+
+impl Registration {
+    pub(crate) fn new<T: Send + Sync + 'static>(channel: Arc<Channel<T>>, remove: Arc<Remove>) -> Self {
+        let shared = Arc::clone(&channel.shared);
+        let count = move || {
+            let ring = channel.ring.lock();
+            (ring.len(), ring.stats())
+        };
+        Registration { shared, remove, count: Arc::new(count) }
+    }
+
+    /// The name that the handler was given; may be empty.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// True once every `Added` of the initial state was delivered and its call returned; also after a panic in one of
+    /// them, and for an empty collection. It stays true.
+    pub fn has_synced(&self) -> bool {
+        self.shared.synced.load(Ordering::Acquire)
+    }
+
+    /// How often the handler panicked.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+
+    /// Notifications that wait for the handler.
+    pub fn pending(&self) -> usize {
+        (self.count)().0
+    }
+
+    /// Counters of the handler's ring.
+    pub fn stats(&self) -> RingStats {
+        (self.count)().1
+    }
+
+    /// Removes the handler, from anywhere, also from inside it. No new call starts after this returns; the one that
+    /// runs completes. Doing it twice changes nothing.
+    pub fn remove(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        (self.remove)(self.shared.id);
+    }
+
+    /// True once the handler was removed, or its informer stopped, and no call runs any more.
+    pub fn is_finished(&self) -> bool {
+        self.shared.finished.load(Ordering::Acquire)
+    }
+
+    /// Waits on this thread until the handler is synced. False if the deadline passed or the handler ended before.
+    pub fn wait_synced(&self, deadline: Instant) -> bool {
+        loop {
+            let seen = self.shared.changed.generation();
+            if self.has_synced() || self.is_finished() || Instant::now() >= deadline {
+                return self.has_synced();
+            }
+            self.shared.changed.wait_past(seen, Some(deadline));
+        }
+    }
+
+    /// Waits on a task until the handler is synced. False if the handler ended before.
+    pub async fn synced(&self) -> bool {
+        loop {
+            let seen = self.shared.changed.generation();
+            if self.has_synced() || self.is_finished() {
+                return self.has_synced();
+            }
+            self.shared.changed.past(seen).await;
+        }
+    }
+
+    pub(crate) fn tell_also(&self, listener: Arc<Signal>) {
+        self.shared.listeners.lock().push(listener);
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "handler {:?}, {} pending", self.name(), self.pending())
+    }
+}

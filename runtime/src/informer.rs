@@ -1,0 +1,358 @@
+//! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
+
+use crate::error::{Error, Lagging};
+use crate::factory::Shared;
+use crate::guard;
+use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
+use crate::lister::{Index, Lister};
+use crate::observe::{Observed, Observer};
+use crate::store::SharedStore;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, Signal, Weak};
+use informer_core::decode::Codec;
+use informer_core::informer::{HandlerId, InformerConfig};
+use informer_core::listener::{Delivery, Notification};
+use informer_core::object::DecodeError;
+use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
+use informer_core::selector::{FieldSelector, LabelSelector};
+use informer_core::store::{IndexDef, IndexValues};
+use informer_core::time::Duration;
+use informer_core::{Obj, Object, Resource};
+use std::any::type_name;
+use std::fmt;
+
+/// What an informer reads, and how. Two requests for the same type and scope must agree.
+pub struct InformerSpec<T> {
+    pub(crate) codec: Codec<T>,
+    pub(crate) config: InformerConfig,
+    pub(crate) resync: Duration,
+    pub(crate) transform: Option<&'static str>,
+}
+
+impl<T: Object> InformerSpec<T> {
+    /// All objects of a type that has a resource of its own.
+    #[allow(clippy::new_without_default)] // what it reads depends on the type; nobody wants it by default
+    pub fn new() -> Self {
+        const { assert!(!T::DYNAMIC, "this type stands for many resources: use InformerSpec::of(resource)") };
+        InformerSpec::of(T::resource())
+    }
+
+    /// All objects of a resource, for a type that stands for many.
+    pub fn of(resource: Resource) -> Self {
+        let config = InformerConfig::new(resource.clone());
+        InformerSpec { codec: Codec::new(resource), config, resync: Duration::ZERO, transform: None }
+    }
+}
+
+impl<T: 'static> InformerSpec<T> {
+    /// Only the objects of one namespace.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.config.reflector.namespace = Some(namespace.to_string());
+        self
+    }
+
+    /// Only the objects that `selector` selects. An object that leaves the selection is reported as deleted (C9).
+    ///
+    /// # Panics
+    ///
+    /// If the selector selects nothing: an informer over nothing is a mistake, and the server has no word for it.
+    pub fn labels(mut self, selector: &LabelSelector) -> Self {
+        let query = selector.to_query().expect("a selector that selects something");
+        self.config.reflector.label_selector = Some(query).filter(|query| !query.is_empty());
+        self
+    }
+
+    /// Only the objects that `selector` selects by their fields.
+    pub fn fields(mut self, selector: &FieldSelector) -> Self {
+        self.config.reflector.field_selector = Some(selector.to_query()).filter(|query| !query.is_empty());
+        self
+    }
+
+    /// Repeats every object to the handlers in this period; at least a second. Never by default.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// How the first state is read.
+    pub fn strategy(mut self, strategy: ListStrategy) -> Self {
+        self.config.reflector.strategy = strategy;
+        self
+    }
+
+    /// Objects per page of a list; 0 asks for all at once. 500 by default.
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.config.reflector.page_size = objects;
+        self
+    }
+
+    /// Watches ask for a time in [this, twice this]. 5 minutes by default.
+    pub fn min_watch_timeout(mut self, timeout: Duration) -> Self {
+        self.config.reflector.min_watch_timeout = timeout;
+        self
+    }
+
+    /// Waits and bounds of the reflector.
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.config.reflector.tuning = tuning;
+        self
+    }
+
+    /// A list with an object that does not decode fails as a whole, as in client-go.
+    pub fn strict(mut self) -> Self {
+        self.config.strict_decode = true;
+        self
+    }
+
+    /// Changes each object before it is stored, also its type: once per object that the server sends. Keys, uids and
+    /// versions stand beside the value, out of reach.
+    pub fn transform<U: 'static, F>(self, transform: F) -> InformerSpec<U>
+    where
+        F: Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static,
+    {
+        InformerSpec {
+            codec: self.codec.map(transform),
+            config: self.config,
+            resync: self.resync,
+            transform: Some(type_name::<F>()),
+        }
+    }
+}
+
+impl<T> fmt::Debug for InformerSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "informer of {}", self.config.reflector.resource)
+    }
+}
+
+/// A command to an informer's driver.
+pub(crate) enum Command<T> {
+    Add { channel: Arc<Channel<T>>, resync: Option<Duration> },
+    Remove(HandlerId),
+    Refresh,
+}
+
+/// The part of an informer that does not depend on its type.
+pub(crate) struct Status {
+    pub(crate) subject: String,
+    pub(crate) started: AtomicBool,
+    pub(crate) synced: AtomicBool,
+    pub(crate) stopped: AtomicBool,
+    pub(crate) phase: Mutex<Phase>,
+    pub(crate) failure: Mutex<Option<Failure>>,
+}
+
+impl Status {
+    pub(crate) fn lagging(&self) -> Option<Lagging> {
+        if self.synced.load(Ordering::Acquire) {
+            return None;
+        }
+        let failure = self.failure.lock().clone();
+        Some(Lagging::new(self.subject.clone(), self.started.load(Ordering::Acquire), failure))
+    }
+}
+
+pub(crate) struct Inner<T> {
+    pub(crate) resource: Resource,
+    pub(crate) store: Arc<SharedStore<T>>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) mailbox: Mutex<Vec<Command<T>>>,
+    pub(crate) resync: Duration,
+    next_handler: AtomicU64,
+    shared: Arc<Shared>,
+}
+
+impl<T> Inner<T> {
+    pub(crate) fn new(spec: &InformerSpec<T>, status: Arc<Status>, shared: Arc<Shared>) -> Self {
+        Inner {
+            resource: spec.config.reflector.resource.clone(),
+            store: Arc::new(SharedStore::new(shared.seed)),
+            status,
+            mailbox: Mutex::new(Vec::new()),
+            resync: spec.resync,
+            next_handler: AtomicU64::new(1),
+            shared,
+        }
+    }
+
+    pub(crate) fn post(&self, command: Command<T>) {
+        self.mailbox.lock().push(command);
+        self.shared.wake.notify();
+    }
+}
+
+/// An informer: handlers, indexes and the cache of one resource and scope. Cheap to clone.
+///
+/// Adapters wrap it with what needs a thread or a task.
+pub struct InformerHandle<T>(pub(crate) Arc<Inner<T>>);
+
+impl<T> Clone for InformerHandle<T> {
+    fn clone(&self) -> Self {
+        InformerHandle(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Send + Sync + 'static> InformerHandle<T> {
+    /// The collection.
+    pub fn resource(&self) -> &Resource {
+        &self.0.resource
+    }
+
+    /// Reads the cache.
+    pub fn lister(&self) -> Lister<T> {
+        Lister::new(Arc::clone(&self.0.store))
+    }
+
+    /// Adds an index, before or after the start. It is complete when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If there is an index of this name.
+    ///
+    /// # Panics
+    ///
+    /// If the index function panics on an object that is cached already.
+    pub fn try_index<V: IndexValues>(
+        &self,
+        name: &str,
+        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
+    ) -> Result<Index<T>, Error> {
+        self.0.store.add_index(IndexDef::new(name, function))?;
+        Ok(Index::new(Arc::clone(&self.0.store), name.to_string()))
+    }
+
+    /// Takes an index away.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub fn remove_index(&self, name: &str) -> Result<(), Error> {
+        Ok(self.0.store.remove_index(name)?)
+    }
+
+    /// Reads an index that was added before.
+    pub fn by_index(&self, name: &str) -> Index<T> {
+        Index::new(Arc::clone(&self.0.store), name.to_string())
+    }
+
+    /// True once the first complete list is in the cache. It stays true.
+    pub fn has_synced(&self) -> bool {
+        self.0.status.synced.load(Ordering::Acquire)
+    }
+
+    /// Where the informer stands.
+    pub fn phase(&self) -> Phase {
+        *self.0.status.phase.lock()
+    }
+
+    /// What failed since the last success, if anything.
+    pub fn last_failure(&self) -> Option<Failure> {
+        self.0.status.failure.lock().clone()
+    }
+
+    /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.
+    pub fn refresh(&self) {
+        self.0.post(Command::Refresh);
+    }
+
+    /// Adds a handler's channel; the caller runs the loop that empties it.
+    pub fn channel(&self, options: HandlerOptions) -> (Registration, Deliveries<T>) {
+        let id = HandlerId(self.0.next_handler.fetch_add(1, Ordering::Relaxed));
+        let mut options = options;
+        if options.name.is_empty() {
+            options.name = format!("{}-{}", self.0.resource, id.0);
+        }
+        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed)));
+        let inner: Weak<Inner<T>> = Arc::downgrade(&self.0);
+        let held = Arc::downgrade(&channel);
+        let remove = move |id| {
+            if let Some(channel) = held.upgrade() {
+                channel.close();
+            }
+            if let Some(inner) = inner.upgrade() {
+                inner.post(Command::Remove(id));
+            }
+        };
+        let registration = Registration::new(Arc::clone(&channel), Arc::new(remove));
+        let deliveries = Deliveries::new(Arc::clone(&channel));
+        let resync = options.resync.unwrap_or(self.0.resync);
+        // The stop takes the mailbox's lock before it closes what it finds there: either it finds this channel, or the
+        // flag is seen here.
+        let mut mailbox = self.0.mailbox.lock();
+        if self.0.status.stopped.load(Ordering::Acquire) {
+            drop(mailbox);
+            channel.close();
+        } else {
+            mailbox.push(Command::Add { channel, resync: Some(resync).filter(|period| !period.is_zero()) });
+            drop(mailbox);
+            self.0.shared.wake.notify();
+        }
+        (registration, deliveries)
+    }
+
+    /// Adds a handler that is a plain function; the caller runs the loop.
+    pub fn handler<F>(&self, options: HandlerOptions, function: F) -> (Registration, Box<dyn HandlerLoop>)
+    where
+        F: FnMut(Notification<T>) + Send + 'static,
+    {
+        let (registration, deliveries) = self.channel(options);
+        let observer = self.0.shared.observer.clone();
+        let name = registration.name().to_string();
+        (registration, Box::new(FunctionLoop { deliveries, function, observer, name }))
+    }
+}
+
+impl<T> fmt::Debug for InformerHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "informer of {}, {}", self.0.status.subject, *self.0.status.phase.lock())
+    }
+}
+
+/// The loop of one handler, without its thread or task.
+pub trait HandlerLoop: Send {
+    /// Delivers one thing, if there is one.
+    fn step(&mut self) -> Step;
+    /// What to wait on after [`Step::Empty`].
+    fn signal(&self) -> &Signal;
+}
+
+/// What a [`HandlerLoop`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Delivered something.
+    Delivered,
+    /// There is nothing: wait past this generation of the signal.
+    Empty(u64),
+    /// The handler was removed or the informer stopped: drop the loop.
+    Closed,
+}
+
+struct FunctionLoop<T, F> {
+    deliveries: Deliveries<T>,
+    function: F,
+    observer: Option<Observer>,
+    name: String,
+}
+
+impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
+    fn step(&mut self) -> Step {
+        match self.deliveries.try_next() {
+            Next::Empty(seen) => return Step::Empty(seen),
+            Next::Closed => return Step::Closed,
+            Next::Delivery(Delivery::Notification(notification)) => {
+                if let Err(text) = guard::call(|| (self.function)(notification)) {
+                    self.deliveries.mark_panic();
+                    if let Some(observer) = &self.observer {
+                        observer(&Observed::HandlerPanic { handler: &self.name, text: &text });
+                    }
+                }
+            }
+            Next::Delivery(_) => self.deliveries.mark_synced(),
+        }
+        Step::Delivered
+    }
+
+    fn signal(&self) -> &Signal {
+        self.deliveries.signal()
+    }
+}

@@ -1,0 +1,67 @@
+//! [`SharedStore`]: a core store behind its lock.
+//!
+//! There is one writer, the informer's driver. The lock is held for a few events at a time, never while user code runs
+//! and never while objects are dropped; a list with many changes is built aside and swapped in.
+
+use crate::sync::{Mutex, RwLock};
+use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Snapshot, Store};
+use informer_core::{Key, Obj};
+
+/// A list that changes more objects than this is built aside, so that readers wait for a swap and not for the work.
+const ASIDE: usize = 256;
+
+/// A cache that many threads read.
+pub struct SharedStore<T> {
+    /// Held by whoever changes the store, while it prepares the change. Readers never take it.
+    writer: Mutex<()>,
+    store: RwLock<Store<T>>,
+}
+
+impl<T> SharedStore<T> {
+    pub(crate) fn new(seed: u64) -> Self {
+        SharedStore { writer: Mutex::new(()), store: RwLock::new(Store::new(seed)) }
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
+        self.store.read().get(key.as_str()).cloned()
+    }
+
+    /// All objects at this instant, for a walk that holds up nobody.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.store.read().snapshot()
+    }
+
+    /// Reads under the lock: `f` must be short and must not call user code.
+    pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
+        f(&self.store.read())
+    }
+
+    pub(crate) fn commit(&self, commit: Commit<T>) -> Committed<T> {
+        let _writer = self.writer.lock();
+        let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
+        if !many {
+            return self.store.write().commit(commit);
+        }
+        let mut aside = self.read(Store::clone);
+        let committed = aside.commit(commit);
+        std::mem::swap(&mut *self.store.write(), &mut aside);
+        drop(aside); // the old root, under no lock that readers take
+        committed
+    }
+
+    /// Adds an index. The index function runs on a snapshot while readers go on; the informer's next change waits.
+    pub(crate) fn add_index(&self, def: IndexDef<T>) -> Result<(), IndexError> {
+        let _writer = self.writer.lock();
+        if self.read(|store| store.has_index(def.name())) {
+            return Err(IndexError::Exists(def.name().to_string()));
+        }
+        let prepared = PreparedIndex::new(def, &self.snapshot());
+        self.store.write().install_index(prepared)
+    }
+
+    pub(crate) fn remove_index(&self, name: &str) -> Result<(), IndexError> {
+        let _writer = self.writer.lock();
+        self.store.write().remove_index(name)
+    }
+}

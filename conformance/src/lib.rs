@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod loopback;
 pub mod outcome;
 pub mod queue;
+pub mod queue_runner;
 pub mod scenario;
 pub mod script;
 

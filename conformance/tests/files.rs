@@ -4,6 +4,8 @@
 use informer_conformance::expect::{ClientGo, RequestMatcher, compare};
 use informer_conformance::invariants::invariants;
 use informer_conformance::outcome::Outcome;
+use informer_conformance::queue::compare_queue;
+use informer_conformance::queue_runner::play;
 use informer_conformance::scenario::{Scenario, ScenarioFile, Verb, When};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -115,4 +117,19 @@ fn every_recorded_outcome_belongs_to_a_scenario() {
         assert!(names.contains(&outcome.name), "{}: no scenario of that name", file.display());
         assert_eq!(outcome.runtime, "client-go", "{}", file.display());
     }
+}
+
+#[test]
+fn the_cores_queue_meets_every_queue_scenario() {
+    let mut played = 0;
+    for file in files("scenarios") {
+        let ScenarioFile::Queue(scenario) = ScenarioFile::from_file(&file).unwrap_or_else(|fault| panic!("{fault}"))
+        else {
+            continue;
+        };
+        let outcome = play(&scenario).unwrap_or_else(|fault| panic!("{}: {fault}", file.display()));
+        assert_eq!(compare_queue(&scenario, &outcome, 0), [""; 0], "{}", scenario.name);
+        played += 1;
+    }
+    assert!(played > 0, "no queue scenario was played");
 }

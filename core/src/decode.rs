@@ -261,18 +261,14 @@ fn decode_item<T>(
     }
 }
 
-/// Why an item that names its kind is not of this resource, if it is not (B063).
-fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
-    let wrong_kind = !raw.object_kind.is_empty() && raw.object_kind != resource.kind;
-    let wrong_version = !raw.api_version.is_empty() && raw.api_version != resource.api_version();
+/// Why an item that names its kind is not of this resource, if it is not (B063). A resource whose kind is unknown takes
+/// any.
+pub(crate) fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
+    let wrong_kind = !raw.object_kind.is_empty() && !resource.kind.is_empty() && raw.object_kind != resource.kind;
+    let wrong_version = !raw.api_version.is_empty() && !resource.is_api_version(raw.api_version);
     (wrong_kind || wrong_version).then(|| {
-        format!(
-            "it is a {} of {}, not a {} of {}",
-            raw.object_kind,
-            raw.api_version,
-            resource.kind,
-            resource.api_version()
-        )
+        let (kind, of) = (&resource.kind, resource.api_version());
+        format!("it is a {} of {}, not a {kind} of {of}", raw.object_kind, raw.api_version)
     })
 }
 

@@ -9,6 +9,12 @@
 //! ```text
 //! file ─► Scenario ─► Script ─► runner (virtual time, or Loopback) ─► Outcome ─► compare, invariants ─► differences
 //! ```
+//!
+//! [`play`](play::play) is the entry: it picks the runner of a [`Runtime`](play::Runtime), and
+//! [`run_file`](play::run_file) goes the whole way of the picture. [`virtual_time`] drives the bare core, event by
+//! event; a runner of a runtime with IO is one more module with one function from a scenario to an outcome, named in
+//! [`Runtime::runner`](play::Runtime::runner). What runners must name alike is in [`translate`]. Work queues have
+//! scenarios of their own ([`queue`]), which [`queue_runner`] plays.
 
 #![forbid(unsafe_code)]
 
@@ -18,9 +24,12 @@ pub mod expect;
 pub mod invariants;
 pub mod loopback;
 pub mod outcome;
+pub mod play;
 pub mod queue;
 pub mod queue_runner;
 pub mod scenario;
 pub mod script;
+pub mod translate;
+pub mod virtual_time;
 
 pub use form::{Bounds, FormError};

@@ -116,7 +116,7 @@ pub(crate) enum Item<T> {
         fresh: Fresh<T>,
     },
     /// An object that was deleted; `last` is what the server sent with it, if it could be decoded.
-    Gone { known: Option<Slot>, key: Key, uid: Uid, version: Version, last: Option<Obj<T>> },
+    Gone { known: Option<Slot>, key: Key, version: Version, last: Option<Obj<T>> },
     /// An object that could not be built. It counts as present.
     Bad { known: Option<Slot>, bad: BadItem },
 }
@@ -249,9 +249,7 @@ fn decode_item<T>(
         |reason| Err(DecodeError::new(reason)),
     );
     match (raw.kind, built) {
-        (ItemKind::Deleted, built) => {
-            Item::Gone { known, key, uid, version, last: built.ok().map(|fresh| fresh.object) }
-        }
+        (ItemKind::Deleted, built) => Item::Gone { known, key, version, last: built.ok().map(|fresh| fresh.object) },
         (_, Ok(_)) if version.is_empty() => {
             let reason = "it has no metadata.resourceVersion".into();
             Item::Bad { known, bad: BadItem { key: Some(key), version, reason } }

@@ -554,15 +554,15 @@ impl<T> Informer<T> {
 
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
-        match (self.paused, self.reflector.in_flight()) {
+        match (self.paused, self.reflector.reading()) {
             (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
                 self.paused = Some(id);
-                self.reflector.paused(now, true);
+                self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
             (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
                 self.paused = None;
-                self.reflector.paused(now, false);
+                self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));
             }
             (_, _) => {}

@@ -375,12 +375,22 @@ impl Reflector {
         }
     }
 
-    /// The body is not being read, or is again: our own slowness is not the server's silence.
-    pub(crate) fn paused(&mut self, now: Time, paused: bool) {
-        if let Some(id) = self.in_flight()
-            && let Some(exchange) = self.exchange_mut(id)
-        {
-            exchange.pause(now, paused);
+    /// The request whose body is being read. Only that can be paused: until the head is there nothing is held back.
+    pub(crate) fn reading(&self) -> Option<RequestId> {
+        self.exchange().filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
+    }
+
+    /// The body of `id` is not being read from now on: our own slowness is not the server's silence.
+    pub(crate) fn pause(&mut self, now: Time, id: RequestId) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.pause(now);
+        }
+    }
+
+    /// The body of `id` is being read again.
+    pub(crate) fn resume(&mut self, now: Time, id: RequestId) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.resume(now);
         }
     }
 

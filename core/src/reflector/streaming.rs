@@ -15,7 +15,7 @@ use super::tuning::Tuning;
 use super::watching::Watching;
 use super::{Ask, Effect, End, ListStrategy, Phase, Reflector, State, unreadable};
 use crate::object::Version;
-use crate::time::{Deadline, Time};
+use crate::time::{Deadline, Duration, Time};
 use crate::wire::{Control, Head, Status, Verb};
 use alloc::format;
 use alloc::string::ToString;
@@ -26,15 +26,11 @@ pub(super) struct Streaming {
     attempt: u64,
     ask: Ask,
     reader: Option<StreamReader>,
-    /// When the server should have ended the stream.
-    ends_at: Time,
 }
 
 impl Streaming {
     pub(super) fn deadline(&self, tuning: &Tuning) -> Option<Deadline> {
-        let silence = self.exchange.deadline(tuning, Some(tuning.list_silence));
-        let end = Deadline { at: self.ends_at + tuning.watch_grace, why: "end of a streaming list" };
-        Deadline::sooner(silence, Some(end))
+        self.exchange.deadline(tuning, Some(tuning.list_silence))
     }
 }
 
@@ -67,9 +63,9 @@ impl Reflector {
         ];
         let id = self.send(now, Verb::Watch, query);
         // The head may take as long as that of a list: the server waits until its cache is new enough.
-        let exchange = Exchange::new(id, now, self.config.tuning.list_head);
-        let ends_at = now + crate::time::Duration::from_secs(timeout);
-        let streaming = Streaming { exchange, attempt, ask, reader: None, ends_at };
+        let ends_at = now + Duration::from_secs(timeout);
+        let exchange = Exchange::new(id, now, self.config.tuning.list_head).ending(ends_at);
+        let streaming = Streaming { exchange, attempt, ask, reader: None };
         self.enter(Phase::Streaming, State::Streaming(streaming));
     }
 
@@ -147,9 +143,9 @@ impl Reflector {
         self.memory.latest = false;
         self.memory.version = version.clone();
         self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version });
-        let Streaming { exchange, attempt, reader, ends_at, .. } = streaming;
+        let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");
-        Some(Watching::new(exchange, attempt, reader, ends_at))
+        Some(Watching::new(exchange, attempt, reader))
     }
 
     pub(super) fn streaming_end(&mut self, now: Time, streaming: Streaming, end: &End) {
@@ -226,7 +222,7 @@ impl Reflector {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
-        self.report(Phase::Streaming, fault, Some(crate::time::Duration::ZERO));
+        self.report(Phase::Streaming, fault, Some(Duration::ZERO));
         self.begin_pages(now);
     }
 

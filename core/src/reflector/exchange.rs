@@ -131,7 +131,8 @@ impl Exchange {
             Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
             Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
             Stage::Open => {
-                let silence = silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
+                let silence =
+                    silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
                 let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: "end of a watch" });
                 Deadline::sooner(silence, end)
             }

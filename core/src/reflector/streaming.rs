@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sent ──200──► initial events ──end marker──► Watching (the same stream goes on)
-//!   │ refused, 429: Backoff, then again           │ ended or silent without the marker: Backoff, then again;
+//!   │ refused, 429, Retry-After: Backoff, again   │ ended or silent without the marker: Backoff, then again;
 //!   │ 410, too large: at once for the newest      │ after three tries pages for good
 //!   └ anything else: pages, at once
 //! ```
@@ -134,7 +134,7 @@ impl Reflector {
         }
         if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
-            self.effects.push_back(Effect::Discard);
+            self.discard();
             self.begin_stream(now);
             return None;
         }
@@ -156,7 +156,7 @@ impl Reflector {
         let open = streaming.exchange.is_open();
         match end {
             End::Refused(text) => {
-                self.effects.push_back(Effect::Discard);
+                self.discard();
                 self.fail(now, Phase::Streaming, Fault::new(reason::REFUSED, text), Wait::Refused, Next::List);
             }
             End::Broken(text) if open => self.unmarked(now, Fault::new(reason::RESET, text)),
@@ -192,19 +192,20 @@ impl Reflector {
         if status.is_expired() || status.is_too_large_version() {
             let tried_latest = streaming.ask == Ask::Latest || self.memory.version.is_unset();
             self.memory.latest = true;
-            self.effects.push_back(Effect::Discard);
+            self.discard();
             let wait = if tried_latest { wait } else { Wait::None };
-            self.fail(now, Phase::Streaming, fault, wait, Next::List);
-            return;
-        }
-        if status.code == 429 {
-            self.effects.push_back(Effect::Discard);
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
         // What no retry will change: this server does not know the request (B041).
         if matches!(status.code, 400 | 405 | 406 | 415 | 422) {
             self.memory.streaming_refused = true;
+        }
+        // A server that is busy, or names a wait, is not asked for pages at once.
+        if status.code == 429 || matches!(wait, Wait::Asked(_)) {
+            self.discard();
+            self.fail(now, Phase::Streaming, fault, wait, Next::List);
+            return;
         }
         self.fall_back(now, fault, wait);
     }
@@ -217,7 +218,7 @@ impl Reflector {
 
     /// Pages, at once, in place of the streaming list; the cycle after this one may stream again.
     fn fall_back(&mut self, now: Time, fault: Fault, wait: Wait) {
-        self.effects.push_back(Effect::Discard);
+        self.discard();
         if self.config.strategy == ListStrategy::Streaming {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
@@ -228,7 +229,7 @@ impl Reflector {
 
     /// The stream ended or fell silent before its marker.
     fn unmarked(&mut self, now: Time, fault: Fault) {
-        self.effects.push_back(Effect::Discard);
+        self.discard();
         self.memory.streaming_tries += 1;
         if self.memory.streaming_tries >= self.config.tuning.streaming_tries {
             self.memory.streaming_refused = true;

@@ -69,6 +69,7 @@ impl Reflector {
                 }
                 Piece::Control(Control::Error(status)) => {
                     self.effects.push_back(Effect::Cancel(watching.exchange.id));
+                    self.note_health(now, &watching);
                     self.watch_refused(now, &status, status.retry_after);
                     return;
                 }
@@ -137,7 +138,7 @@ impl Reflector {
             self.fail(now, Phase::Watching, Fault::new(reason::SHORT_WATCH, text), Wait::Step, next);
             return;
         }
-        self.memory.short_watches = 0;
+        (self.memory.short_watches, self.memory.internal_errors) = (0, 0);
         let until = self.memory.last_sent + self.config.tuning.pace;
         self.go_on(now, until, Next::Watch);
     }
@@ -183,6 +184,7 @@ impl Reflector {
 
     fn watching_cut(&mut self, now: Time, watching: &Watching, fault: Fault) {
         self.effects.push_back(Effect::Cancel(watching.exchange.id));
+        self.note_health(now, watching);
         self.fail(now, Phase::Watching, fault, Wait::Step, Next::List);
     }
 }

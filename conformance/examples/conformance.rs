@@ -49,7 +49,7 @@ fn run() -> Result<ExitCode, Box<dyn std::error::Error>> {
     if runtime.is_real_time() {
         files.retain(|file| match ScenarioFile::from_file(file) {
             Ok(ScenarioFile::Informer(scenario)) => scenario.run_for_ms <= up_to,
-            Ok(ScenarioFile::Queue(_)) => false,
+            Ok(_) => false,
             Err(_) => true, // played, so that its fault is reported
         });
     }

@@ -234,10 +234,9 @@ impl WatchBody {
         match self.end {
             None => return (out, Left::Nothing),
             Some(WatchEnd::Clean) => {}
-            Some(WatchEnd::Expired) => push_error(
-                &mut out,
-                &Status::expired(format!("too old resource version: {} ({})", self.cursor, version)),
-            ),
+            Some(WatchEnd::Expired) => {
+                push_error(&mut out, &Status::expired("The resourceVersion for the provided watch is too old."));
+            }
         }
         (out, Left::Ended)
     }

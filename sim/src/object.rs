@@ -201,12 +201,7 @@ impl<'a> Draft<'a> {
         ];
         draft.meta = owned(&meta, |name, value| !OWN.contains(&name) && value != "null");
         draft.body = owned(&top, |name, _| !matches!(name, "kind" | "apiVersion" | "metadata"));
-        for (_, value) in &draft.meta {
-            // A label that is no string would fail later, where nobody could be told.
-            if value.starts_with('{') {
-                members(value)?;
-            }
-        }
+        // A label that is no string would fail later, where nobody could be told.
         if let Some(labels) = draft.meta.iter().find(|(name, _)| name == "labels") {
             serde_json::from_str::<std::collections::BTreeMap<String, String>>(labels.1)?;
         }
@@ -291,24 +286,39 @@ impl<'a> Draft<'a> {
             version_at: version_at as u32,
             type_meta: type_meta as u32,
             labels: labels.into_iter().collect(),
-            fields: shape.fields.iter().map(|path| self.at(path)).collect(),
+            fields: self.fields(shape),
             text: out.into_boxed_str(),
         }
     }
 
-    /// The value at a path as selectors compare it: a string's content, any other scalar's text, else nothing.
-    fn at(&self, path: &str) -> Box<str> {
-        let mut names = path.split('.');
-        let mut value = names.next().and_then(|name| self.get(name));
-        for name in names {
-            value = value.and_then(|text| members(text).ok()).and_then(|level| level.get(name));
+    /// The values of [`Shape::fields`].
+    fn fields(&self, shape: &Shape) -> Box<[Box<str>]> {
+        // Most fields of a shape have one parent, and a spec is long: each is taken apart once.
+        let mut parent = ("", Members::default());
+        let mut values = Vec::with_capacity(shape.fields.len());
+        for path in &shape.fields {
+            let (top, rest) = path.split_once('.').unwrap_or((path, ""));
+            if parent.0 != top {
+                parent = (top, self.get(top).and_then(|text| members(text).ok()).unwrap_or_default());
+            }
+            let mut names = rest.split('.');
+            let mut value = names.next().and_then(|name| parent.1.get(name));
+            for name in names {
+                value = value.and_then(|text| members(text).ok()).and_then(|level| level.get(name));
+            }
+            values.push(if rest.is_empty() { scalar(self.get(top)) } else { scalar(value) });
         }
-        match value {
-            None | Some("null") => "".into(),
-            Some(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
-            Some(text) if text.starts_with(['{', '[']) => "".into(),
-            Some(text) => text.into(),
-        }
+        values.into()
+    }
+}
+
+/// A value as selectors compare it: a string's content, any other scalar's text, else nothing.
+fn scalar(value: Option<&str>) -> Box<str> {
+    match value {
+        None | Some("null") => "".into(),
+        Some(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
+        Some(text) if text.starts_with(['{', '[']) => "".into(),
+        Some(text) => text.into(),
     }
 }
 
@@ -349,11 +359,9 @@ fn push_all(out: &mut String, list: &[(Cow<'_, str>, &str)]) {
     }
 }
 
-/// The text of a request's body: UTF-8, JSON, dense.
+/// The text of a request's body, dense. Whether it is JSON turns out when it is read.
 pub(crate) fn dense(body: &[u8]) -> Result<Cow<'_, str>, String> {
-    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    serde_json::from_str::<&serde_json::value::RawValue>(text).map_err(|error| error.to_string())?;
-    Ok(text::minify(text))
+    std::str::from_utf8(body).map(text::minify).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

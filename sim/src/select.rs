@@ -259,6 +259,11 @@ impl FieldSelector {
         self.0.iter().map(|rule| rule.field.as_str())
     }
 
+    /// The value that a field must have, if that is asked for.
+    pub(crate) fn exactly(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|rule| rule.equal && rule.field == field).map(|rule| rule.value.as_str())
+    }
+
     /// True if every requirement holds; `field` answers the value of a field, empty if the object has none.
     pub(crate) fn matches<'a>(&self, field: impl Fn(&str) -> &'a str) -> bool {
         self.0.iter().all(|rule| (field(&rule.field) == rule.value) == rule.equal)

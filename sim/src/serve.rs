@@ -43,6 +43,9 @@ pub const HIGH_WATER: usize = 1024 * 1024;
 /// Unsent bytes below which a paused call goes on.
 const LOW_WATER: usize = 256 * 1024;
 
+/// Timers run at most so often. A fast churn is done in batches, and the lock is free in between.
+const TICK: Duration = Duration::from_millis(1);
+
 /// How long clients have to take what is left for them when the server goes down.
 const FLUSH: Duration = Duration::from_millis(500);
 
@@ -334,13 +337,9 @@ fn tick(shared: &Shared) {
                 }
                 server.handle(now, Input::Tick);
                 shared.drain(&mut state);
-                // A churn faster than this machine must not keep the lock for itself.
-                drop(state);
-                thread::yield_now();
-                state = shared.lock();
-                continue;
+                TICK
             }
-            Some(deadline) => deadline.at.since(now),
+            Some(deadline) => deadline.at.since(now).max(TICK),
             // Woken when there is a deadline.
             None => Duration::from_secs(3_600),
         };

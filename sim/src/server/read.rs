@@ -4,12 +4,17 @@ use super::route::Target;
 use super::{Answer, Server};
 use crate::body::{ListBody, WatchBody};
 use crate::message::HttpRequest;
+use crate::object::{Shape, StoredObject};
 use crate::query::{ListOptions, Match, pairs, parse_version};
 use crate::status::Status;
-use crate::table::{Selection, range};
+use crate::table::{Objects, Selection, range};
 use crate::token::Token;
+use informer_core::object::Key;
 use informer_core::time::Duration;
 use std::sync::Arc;
+
+/// What stands in one page, and the token and remaining count of the next.
+type Page = (Vec<Arc<StoredObject>>, Option<(String, Option<usize>)>);
 
 /// A watch without `timeoutSeconds` lasts this long, and up to as long again (C16).
 const WATCH_AT_LEAST: Duration = Duration::from_secs(1_800);
@@ -93,18 +98,15 @@ impl Server {
             view
         };
 
-        let limit = if options.limit == 0 { usize::MAX } else { options.limit };
-        let mut rest = range(&objects, &selection.namespace, &start);
-        let items: Vec<_> =
-            rest.by_ref().filter(|object| selection.matches(object, &table.shape)).take(limit).cloned().collect();
-        let more = match (items.last(), rest.count()) {
-            (Some(last), left @ 1..) if items.len() == limit => {
-                let key = last.key();
-                let start = if selection.namespace.is_empty() { key.as_str() } else { key.name() };
-                let token = Token { version: Some(version), start: format!("{start}\0") };
-                Some((token.encode(), (!selection.has_selector()).then_some(left)))
+        let one = selection.fields.exactly("metadata.name");
+        let one = one.filter(|_| !(table.resource.namespaced && selection.namespace.is_empty()));
+        let (items, more) = match one {
+            // One name in one place is looked up, and has no next page.
+            Some(name) => {
+                let object = objects.get(Key::new(&selection.namespace, name).as_str());
+                (object.filter(|object| selection.matches(object, &table.shape)).cloned().into_iter().collect(), None)
             }
-            _ => None,
+            None => page(&objects, &selection, &table.shape, &start, options.limit, version),
         };
         let list = ListBody::new(table, items, version, more.clone());
         if more.is_some() {
@@ -146,4 +148,20 @@ impl Server {
         }
         Ok(Answer::Watch(watch))
     }
+}
+
+fn page(objects: &Objects, selection: &Selection, shape: &Shape, start: &str, limit: usize, version: u64) -> Page {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let mut rest = range(objects, &selection.namespace, start);
+    let items: Vec<_> = rest.by_ref().filter(|object| selection.matches(object, shape)).take(limit).cloned().collect();
+    let more = match (items.last(), rest.count()) {
+        (Some(last), left @ 1..) if items.len() == limit => {
+            let key = last.key();
+            let start = if selection.namespace.is_empty() { key.as_str() } else { key.name() };
+            let token = Token { version: Some(version), start: format!("{start}\0") };
+            Some((token.encode(), (!selection.has_selector()).then_some(left)))
+        }
+        _ => None,
+    };
+    (items, more)
 }

@@ -9,6 +9,7 @@ use crate::select::is_subdomain;
 use crate::status::{Cause, Named, Status};
 use crate::text::{members, merge};
 use informer_core::object::{Key, Resource};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Tries to find a generated name that is free, as many as the real server's.
@@ -40,9 +41,24 @@ impl Server {
 
     /// Reads an object out of a body and checks that it is one of the target's.
     fn read_draft<'a>(&self, target: &Target, text: &'a str) -> Result<Draft<'a>, Status> {
+        let mut draft = self.read_typed(target, text)?;
+        if !draft.namespace.is_empty() && draft.namespace != target.namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        draft.namespace.clone_from(&target.namespace);
+        Ok(draft)
+    }
+
+    /// Reads an object of the target's type, wherever it belongs.
+    fn read_typed<'a>(&self, target: &Target, text: &'a str) -> Result<Draft<'a>, Status> {
         let shape = &self.tables[target.table].shape;
         let kind = &shape.kind;
-        let mut draft = Draft::read(text).map_err(|error| {
+        let draft = Draft::read(text).map_err(|error| {
+            if error.is_syntax() || error.is_eof() {
+                return self.unrecognized(target, &error);
+            }
             let version = &shape.api_version;
             Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
         })?;
@@ -58,23 +74,19 @@ impl Server {
                 draft.kind, draft.api_version, shape.api_version
             )));
         }
-        if differs(&draft.namespace, &target.namespace) {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        draft.namespace.clone_from(&target.namespace);
         Ok(draft)
     }
 
-    fn body_text<'a>(&self, target: &Target, body: &'a [u8]) -> Result<std::borrow::Cow<'a, str>, Status> {
-        dense(body).map_err(|error| {
-            let kind = &self.tables[target.table].shape.kind;
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
-                 error: {error}"
-            ))
-        })
+    fn unrecognized(&self, target: &Target, error: &dyn std::fmt::Display) -> Status {
+        let kind = &self.tables[target.table].shape.kind;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: \
+             {error}"
+        ))
+    }
+
+    fn body_text<'a>(&self, target: &Target, body: &'a [u8]) -> Result<Cow<'a, str>, Status> {
+        dense(body).map_err(|error| self.unrecognized(target, &error))
     }
 
     pub(super) fn create(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
@@ -337,14 +349,10 @@ impl Server {
     /// much of one, 409 if an object with its name and another uid exists.
     pub fn put(&mut self, resource: &Resource, json: &str) -> Result<u64, Status> {
         let table = self.table_of(resource).ok_or_else(Status::not_found)?;
-        let target = Target { table, ..Target::default() };
+        let mut target = Target { table, ..Target::default() };
         let text = self.body_text(&target, json.as_bytes())?;
-        let namespace = members(&text)
-            .and_then(|top| top.object("metadata"))
-            .map_or(None, |meta| meta.string("namespace"))
-            .unwrap_or_default();
-        let mut target = Target { namespace, ..target };
-        let mut draft = self.read_draft(&target, &text)?;
+        let mut draft = self.read_typed(&target, &text)?;
+        target.namespace.clone_from(&draft.namespace);
         if self.tables[table].resource.namespaced == target.namespace.is_empty() {
             target.name = draft.name;
             let cause = if target.namespace.is_empty() {

@@ -290,6 +290,8 @@ fn selectors_choose_and_hide_the_remaining_count() {
     assert_eq!(world.get(&format!("{CM}?labelSelector=l+in+(x,z),l")).names(), ["a", "c", "e"]);
     assert_eq!(world.get(&format!("{CM}?fieldSelector=metadata.name%3Dc")).names(), ["c"]);
     assert_eq!(world.get("/api/v1/configmaps?fieldSelector=metadata.namespace%3Dm").names().len(), 0);
+    let one = world.get(&format!("{CM}?fieldSelector=metadata.name%3Dc&limit=1"));
+    assert!(one.meta("continue").is_null());
     let page = world.get(&format!("{CM}?labelSelector=l%3Dy&limit=1"));
     assert!(page.meta("continue").is_string());
     assert!(page.meta("remainingItemCount").is_null());

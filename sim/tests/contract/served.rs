@@ -86,7 +86,7 @@ impl Client {
     }
 
     /// Reads until the server closes.
-    fn to_the_end(mut self) -> Vec<u8> {
+    fn read_rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();
         rest
@@ -184,12 +184,12 @@ fn a_watch_that_nobody_reads_is_ended_and_the_others_go_on() {
         assert!(count < 2_000, "the watch that nobody reads was never ended");
         assert!(reader.frames(1)[0].len() > large.len());
     }
-    assert!(stuck.to_the_end_of_chunks() < count);
+    assert!(stuck.drain_frames() < count);
 }
 
 impl Client {
     /// Reads the rest of a chunked body and counts its frames.
-    fn to_the_end_of_chunks(&mut self) -> usize {
+    fn drain_frames(&mut self) -> usize {
         let mut frames = 0;
         loop {
             let chunk = self.chunk();
@@ -248,7 +248,7 @@ fn a_restart_ends_watches_cleanly_keeps_objects_and_forgets_history() {
     served.restart().unwrap();
     assert_eq!(served.url(), url);
     assert!(client.chunk().is_empty());
-    assert!(client.to_the_end().is_empty());
+    assert!(client.read_rest().is_empty());
 
     let mut client = Client::new(&served);
     assert!(client.ask("GET", CM, "").1.contains(r#""v":"2""#));
@@ -303,19 +303,19 @@ fn what_is_no_http_is_refused_and_closed() {
     let served = served(Config::default());
     let mut client = Client::new(&served);
     client.0.get_mut().write_all(b"\x16\x03\x01\x02\r\n\r\n").unwrap();
-    let answer = String::from_utf8(client.to_the_end()).unwrap();
+    let answer = String::from_utf8(client.read_rest()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n") && answer.contains("connection: close"), "{answer}");
 }
 
 #[test]
-fn an_old_client_gets_its_answer_up_to_the_end_of_the_connection() {
+fn an_old_client_gets_its_answer_up_read_rest_of_the_connection() {
     let served = served(Config::default());
     let key: Key = "n/a".parse().unwrap();
     put(&served, "a", &"x".repeat(5_000));
     assert!(served.with(|server, _| server.get(&configmaps(), &key)).is_some());
     let mut client = Client::new(&served);
     client.0.get_mut().write_all(format!("GET {CM} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
-    let answer = String::from_utf8(client.to_the_end()).unwrap();
+    let answer = String::from_utf8(client.read_rest()).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(!head.contains("chunked") && body.starts_with('{') && body.ends_with("}\n"));
 }

@@ -137,6 +137,17 @@ impl ApiRequest {
         format!("{} {}", self.verb.method(), self.target)
     }
 
+    /// True if the server refused the credentials: send once more, with those that `Config::authorization(true)` gives.
+    pub fn wants_new_credentials(&self, code: u16) -> bool {
+        code == 401
+    }
+
+    /// True if sending it twice does the same as sending it once, so that a call whose connection died before any of
+    /// the answer came can be sent again. A write may have happened.
+    pub fn is_repeatable(&self) -> bool {
+        self.verb == Verb::Get
+    }
+
     /// Judges the answer.
     ///
     /// # Errors

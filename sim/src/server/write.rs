@@ -1,0 +1,396 @@
+//! Writing: create, update, patch, delete, over HTTP with all checks, and directly for tests and tools.
+
+use super::route::Target;
+use super::{Answer, Server, crd};
+use crate::message::HttpRequest;
+use crate::object::{Draft, StoredObject, dense};
+use crate::query::parse_version;
+use crate::select::is_subdomain;
+use crate::status::{Cause, Named, Status};
+use crate::text::{members, merge};
+use informer_core::object::{Key, Resource};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Tries to find a generated name that is free, as many as the real server's.
+const NAME_TRIES: usize = 8;
+
+/// What the server alone writes once a deletion has begun.
+const DELETION: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
+
+impl Server {
+    // ---- Over HTTP ----
+
+    pub(super) fn find(&self, target: &Target) -> Result<Arc<StoredObject>, Status> {
+        let key = Key::new(&target.namespace, &target.name);
+        let object = self.tables[target.table].get(key.as_str()).cloned();
+        object.ok_or_else(|| Status::missing(&self.by_plural(target)))
+    }
+
+    /// The object as "not found" and "modified" name it.
+    fn by_plural(&self, target: &Target) -> Named {
+        let resource = &self.tables[target.table].resource;
+        Named { group: resource.group.to_string(), kind: resource.plural.to_string(), name: target.name.clone() }
+    }
+
+    /// The object as validation and preconditions name it.
+    fn by_kind(&self, target: &Target) -> Named {
+        let resource = &self.tables[target.table].resource;
+        Named { group: resource.group.to_string(), kind: resource.kind.to_string(), name: target.name.clone() }
+    }
+
+    /// Reads an object out of a body and checks that it is one of the target's.
+    fn read_draft<'a>(&self, target: &Target, text: &'a str) -> Result<Draft<'a>, Status> {
+        let mut draft = self.read_typed(target, text)?;
+        if !draft.namespace.is_empty() && draft.namespace != target.namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        draft.namespace.clone_from(&target.namespace);
+        Ok(draft)
+    }
+
+    /// Reads an object of the target's type, wherever it belongs.
+    fn read_typed<'a>(&self, target: &Target, text: &'a str) -> Result<Draft<'a>, Status> {
+        let shape = &self.tables[target.table].shape;
+        let kind = &shape.kind;
+        let draft = Draft::read(text).map_err(|error| {
+            if error.is_syntax() || error.is_eof() {
+                return self.unrecognized(target, &error);
+            }
+            let version = &shape.api_version;
+            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+        })?;
+        if draft.kind.is_empty() && shape.custom {
+            let text =
+                format!("the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing");
+            return Err(Status::bad_request(text));
+        }
+        let differs = |have: &str, want: &str| !have.is_empty() && have != want;
+        if differs(&draft.kind, kind) || differs(&draft.api_version, &shape.api_version) {
+            return Err(Status::bad_request(format!(
+                "{} in version {:?} cannot be handled as a {kind}: expected {kind} in version {:?}",
+                draft.kind, draft.api_version, shape.api_version
+            )));
+        }
+        Ok(draft)
+    }
+
+    fn unrecognized(&self, target: &Target, error: &dyn std::fmt::Display) -> Status {
+        let kind = &self.tables[target.table].shape.kind;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: \
+             {error}"
+        ))
+    }
+
+    fn body_text<'a>(&self, target: &Target, body: &'a [u8]) -> Result<Cow<'a, str>, Status> {
+        dense(body).map_err(|error| self.unrecognized(target, &error))
+    }
+
+    pub(super) fn create(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
+        let text = self.body_text(target, &request.body)?;
+        let mut draft = self.read_draft(target, &text)?;
+        if !draft.version.is_empty() {
+            return Err(Status::internal("resourceVersion should not be set on objects to be created"));
+        }
+        draft.uid.clear();
+        draft.created.clear();
+        for name in DELETION {
+            draft.set_meta(name, None);
+        }
+        let table = &self.tables[target.table];
+        if table.shape.generations {
+            draft.generation = None;
+        }
+        if table.status_subresource {
+            let pod = table.resource.group.is_empty() && table.resource.plural == "pods";
+            let crd = target.table == self.crds();
+            draft.set(
+                "status",
+                if pod {
+                    Some(r#"{"phase":"Pending"}"#)
+                } else if crd {
+                    Some(crd::NEW_STATUS)
+                } else {
+                    None
+                },
+            );
+        }
+        let object = self.insert(target, draft)?;
+        Ok(Answer::Json { status: 201, text: object.json().to_owned() })
+    }
+
+    /// Names, checks and stores a new object.
+    fn insert(&mut self, target: &Target, mut draft: Draft<'_>) -> Result<Arc<StoredObject>, Status> {
+        if draft.name.is_empty() && !draft.generate_name.is_empty() {
+            self.generate_name(target, &mut draft);
+        }
+        let target = &Target { name: draft.name.clone(), ..target.clone() };
+        if draft.name.is_empty() {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(Status::invalid(&self.by_kind(target), vec![cause]));
+        }
+        // Names of roles and bindings may be any segment of a path.
+        let rbac = self.tables[target.table].resource.group == "rbac.authorization.k8s.io";
+        if !(is_subdomain(&draft.name) || rbac && !draft.name.contains(['/', '%'])) {
+            let cause = Cause::invalid(
+                "metadata.name",
+                format_args!("{:?}", draft.name),
+                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                 start and end with an alphanumeric character",
+            );
+            return Err(Status::invalid(&self.by_kind(target), vec![cause]));
+        }
+        let key = Key::new(&draft.namespace, &draft.name);
+        if self.tables[target.table].get(key.as_str()).is_some() {
+            return Err(Status::exists(&self.by_plural(target)));
+        }
+        let definition = if target.table == self.crds() { Some(crd::Definition::read(&draft)?) } else { None };
+        if draft.uid.is_empty() {
+            draft.uid = self.new_uid();
+        }
+        if draft.created.is_empty() {
+            draft.created = self.now_text();
+        }
+        let shape = &self.tables[target.table].shape;
+        if shape.generations && draft.generation.is_none() && (shape.custom || draft.get("spec").is_some()) {
+            draft.generation = Some(1);
+        }
+        let object = draft.finish(shape, self.version + 1);
+        let object = self.commit(target.table, &key, Some(object)).expect("an object was written");
+        if let Some(definition) = definition {
+            self.establish(&key, definition);
+        }
+        Ok(object)
+    }
+
+    fn generate_name(&mut self, target: &Target, draft: &mut Draft<'_>) {
+        // Letters and digits of the real server: no vowels, so that no words come about.
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        for _ in 0..NAME_TRIES {
+            draft.name.clone_from(&draft.generate_name);
+            for _ in 0..5 {
+                draft.name.push(char::from(LETTERS[self.rng.below(LETTERS.len() as u64) as usize]));
+            }
+            if self.tables[target.table].get(Key::new(&draft.namespace, &draft.name).as_str()).is_none() {
+                return;
+            }
+        }
+    }
+
+    fn new_uid(&mut self) -> String {
+        // Version 4, variant 1.
+        let (high, low) = (self.rng.next() & !0xf000 | 0x4000, self.rng.next() & !(3 << 62) | 1 << 63);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            high >> 16 & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    pub(super) fn update(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
+        let text = self.body_text(target, &request.body)?;
+        self.replace(target, &text)
+    }
+
+    pub(super) fn patch(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
+        let media = request.value("content-type").map_or("", |value| value.split(';').next().unwrap_or("").trim());
+        if media != "application/merge-patch+json" {
+            return Err(Status::new(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/merge-patch+json",
+            ));
+        }
+        let broken = |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding patch: {error}"));
+        let patch = dense(&request.body).map_err(|error| broken(&error))?;
+        members(&patch).map_err(|error| broken(&error))?;
+        let old = self.find(target)?;
+        let text = merge(old.json(), &patch).map_err(|error| Status::bad_request(error.to_string()))?;
+        self.replace(target, &text)
+    }
+
+    /// Puts another text in the place of an object.
+    fn replace(&mut self, target: &Target, text: &str) -> Result<Answer, Status> {
+        let mut draft = self.read_draft(target, text)?;
+        let name = &target.name;
+        if draft.name.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        if draft.name != *name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({name})",
+                draft.name
+            )));
+        }
+        let old = self.find(target)?;
+        let table = &self.tables[target.table];
+        let named = self.by_plural(target);
+        match parse_version(&draft.version).map_err(Status::internal)? {
+            None if table.shape.custom => {
+                let cause = Cause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+                return Err(Status::invalid(&named, vec![cause]));
+            }
+            Some(version) if version != 0 && version != old.version() => return Err(Status::modified(&named)),
+            None | Some(_) => {}
+        }
+        if !draft.uid.is_empty() && draft.uid != old.uid() {
+            let why =
+                format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", draft.uid, old.uid());
+            return Err(Status::conflict(&named, why));
+        }
+        let before = Draft::read(old.json()).expect("what is stored is JSON");
+        if target.status {
+            let status = draft.get("status");
+            draft = before.clone();
+            draft.set("status", status);
+        } else if table.status_subresource {
+            draft.set("status", before.get("status"));
+        }
+        let object = self.overwrite(target, draft, &before, &old);
+        Ok(Answer::Json { status: 200, text: object.json().to_owned() })
+    }
+
+    /// Stores a new version of an object, unless nothing changed.
+    fn overwrite<'a>(
+        &mut self,
+        target: &Target,
+        mut draft: Draft<'a>,
+        before: &Draft<'a>,
+        old: &Arc<StoredObject>,
+    ) -> Arc<StoredObject> {
+        let shape = &self.tables[target.table].shape;
+        draft.uid = old.uid().into();
+        draft.created.clone_from(&before.created);
+        if draft.generate_name.is_empty() {
+            draft.generate_name.clone_from(&before.generate_name);
+        }
+        for name in DELETION {
+            draft.set_meta(name, before.meta(name));
+        }
+        if shape.generations || draft.generation.is_none() {
+            let counts = shape.generations && !draft.same_spec(before);
+            draft.generation = before.generation.map(|generation| generation + i64::from(counts));
+        }
+        if draft.same_object(before) {
+            return Arc::clone(old);
+        }
+        let object = draft.finish(shape, self.version + 1);
+        self.commit(target.table, old.key(), Some(object)).expect("an object was written")
+    }
+
+    pub(super) fn delete_one(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
+        let old = self.find(target)?;
+        if !request.body.is_empty() {
+            let refuse = |error: &dyn std::fmt::Display| {
+                Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+            };
+            let text = dense(&request.body).map_err(|error| refuse(&error))?;
+            let options = members(&text).map_err(|error| refuse(&error))?;
+            let preconditions = options.object("preconditions").map_err(|error| refuse(&error))?;
+            if let Some(uid) = preconditions.string("uid").filter(|uid| uid != old.uid()) {
+                let why = format!(
+                    "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have \
+                     been deleted and then recreated",
+                    old.uid()
+                );
+                return Err(Status::conflict(&self.by_kind(target), why));
+            }
+            if let Some(version) = preconditions.string("resourceVersion").filter(|v| *v != old.version().to_string()) {
+                let why = format!(
+                    "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+                     ({}). The object might have been modified",
+                    old.version()
+                );
+                return Err(Status::conflict(&self.by_kind(target), why));
+            }
+        }
+        if target.table == self.crds() {
+            let dying = self.remove_definition(&old);
+            return Ok(Answer::Json { status: 200, text: dying.json().to_owned() });
+        }
+        self.commit(target.table, old.key(), None);
+        Ok(Answer::Json { status: 200, text: Status::success(&self.by_plural(target), old.uid()) })
+    }
+
+    /// Deletes what a list with the same query would show, and answers with that list.
+    pub(super) fn delete_collection(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
+        let options = crate::query::ListOptions::parse(&request.query)?;
+        let answer = self.list_page(target, options)?;
+        if let Answer::List(list) = &answer {
+            for object in list.items() {
+                if target.table == self.crds() {
+                    self.remove_definition(object);
+                } else {
+                    self.commit(target.table, object.key(), None);
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    // ---- For tests and tools ----
+
+    /// Writes an object as it is, status included: creates it, or takes the place of the one with its name. A `uid` and
+    /// `creationTimestamp` that it brings are kept when it is created. Answers its version, which is the old one if
+    /// nothing changed.
+    ///
+    /// # Errors
+    ///
+    /// 404 if the resource is not served, 400 if the text is no such object, 422 if it has no name, no namespace or too
+    /// much of one, 409 if an object with its name and another uid exists.
+    pub fn put(&mut self, resource: &Resource, json: &str) -> Result<u64, Status> {
+        let table = self.table_of(resource).ok_or_else(Status::not_found)?;
+        let mut target = Target { table, ..Target::default() };
+        let text = self.body_text(&target, json.as_bytes())?;
+        let mut draft = self.read_typed(&target, &text)?;
+        target.namespace.clone_from(&draft.namespace);
+        if self.tables[table].resource.namespaced == target.namespace.is_empty() {
+            target.name = draft.name;
+            let cause = if target.namespace.is_empty() {
+                Cause::required("metadata.namespace", "")
+            } else {
+                Cause::forbidden("metadata.namespace", "not allowed on this type")
+            };
+            return Err(Status::invalid(&self.by_kind(&target), vec![cause]));
+        }
+        target.name.clone_from(&draft.name);
+        draft.version.clear();
+        let key = Key::new(&target.namespace, &target.name);
+        let old = self.tables[table].get(key.as_str()).cloned();
+        let object = match old {
+            None => self.insert(&target, draft)?,
+            Some(old) if !draft.uid.is_empty() && draft.uid != old.uid() => {
+                let why = format!("it has uid {}, not {}; delete it first", old.uid(), draft.uid);
+                return Err(Status::conflict(&self.by_plural(&target), why));
+            }
+            Some(old) => {
+                let before = Draft::read(old.json()).expect("what is stored is JSON");
+                self.overwrite(&target, draft, &before, &old)
+            }
+        };
+        self.settle();
+        Ok(object.version())
+    }
+
+    /// Deletes an object and answers the version of its deletion; `None` if there is no such object.
+    pub fn delete(&mut self, resource: &Resource, key: &Key) -> Option<u64> {
+        let table = self.table_of(resource)?;
+        let old = self.tables[table].get(key.as_str()).cloned()?;
+        if table == self.crds() {
+            self.remove_definition(&old);
+        } else {
+            self.commit(table, key, None);
+        }
+        self.settle();
+        Some(self.version)
+    }
+}

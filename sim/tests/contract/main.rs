@@ -1,0 +1,9 @@
+//! What clients see of the simulated API server: lists, watches and writes in virtual time, a model, and loopback HTTP.
+
+mod list;
+mod model;
+#[cfg(feature = "serve")]
+mod served;
+mod support;
+mod watch;
+mod write;

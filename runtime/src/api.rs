@@ -137,6 +137,18 @@ impl ApiRequest {
         format!("{} {}", self.verb.method(), self.target)
     }
 
+    /// True if the answer says that the credentials are stale: they are then read anew and the call is sent once more,
+    /// and no more often than that.
+    pub fn wants_fresh_credentials(&self, code: u16) -> bool {
+        code == 401
+    }
+
+    /// True if the call may be sent again when its connection broke before an answer came: doing it twice is the same
+    /// as doing it once.
+    pub fn is_repeatable(&self) -> bool {
+        self.verb == Verb::Get
+    }
+
     /// Judges the answer.
     ///
     /// # Errors

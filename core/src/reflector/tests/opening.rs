@@ -37,7 +37,8 @@ fn a_connection_has_10_s_and_the_head_of_a_watch_30_s() {
 
 #[test]
 fn what_says_nothing_about_our_version_is_answered_with_the_same_watch() {
-    let faults: [(&str, fn(&mut World)); 7] = [
+    type Fault = fn(&mut World);
+    let faults: [(&str, Fault); 7] = [
         ("watch 0 ConnectionRefused", World::refused),
         ("watch 0 ConnectionReset", World::broken),
         ("watch 0 ConnectionReset", World::close),

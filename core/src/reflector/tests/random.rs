@@ -120,27 +120,22 @@ fn take(world: &mut World, step: &Step, bodies: &[String]) {
                 world.remove_handler(*id);
             }
         }
-        Step::Connected | Step::Head(..) | Step::Body(..) | Step::Closed | Step::Broken | Step::Refused => {
-            if world.current.is_none() {
-                return;
-            }
-            match step {
-                Step::Connected => world.connected(),
-                Step::Head(code, retry, encoding) => {
-                    let mut head = Head::new(*code);
-                    head.retry_after = retry.map(ToString::to_string);
-                    head.content_encoding = encoding.map(ToString::to_string);
-                    world.head_with(&head);
-                }
-                Step::Body(which, cut) => {
-                    let body = &bodies[*which];
-                    world.body(&body[..body.len().min(*cut)]);
-                }
-                Step::Closed => world.close(),
-                Step::Broken => world.broken(),
-                _ => world.end(&End::Refused("no route to host".into())),
-            }
+        // The others are answers to a request.
+        Step::Connected if world.current.is_some() => world.connected(),
+        Step::Head(code, retry, encoding) if world.current.is_some() => {
+            let mut head = Head::new(*code);
+            head.retry_after = retry.map(ToString::to_string);
+            head.content_encoding = encoding.map(ToString::to_string);
+            world.head_with(&head);
         }
+        Step::Body(which, cut) if world.current.is_some() => {
+            let body = &bodies[*which];
+            world.body(&body[..body.len().min(*cut)]);
+        }
+        Step::Closed if world.current.is_some() => world.close(),
+        Step::Broken if world.current.is_some() => world.broken(),
+        Step::Refused if world.current.is_some() => world.end(&End::Refused("no route to host".into())),
+        Step::Connected | Step::Head(..) | Step::Body(..) | Step::Closed | Step::Broken | Step::Refused => {}
     }
 }
 

@@ -1,1 +1,64 @@
-fn main() {}
+//! `informer`: watch a cluster with informer semantics, serve a simulated one, play scenarios.
+#![forbid(unsafe_code)]
+
+mod output;
+mod scenario;
+mod serve;
+mod watch;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Kubernetes informers on the command line.
+#[derive(Parser)]
+#[command(name = "informer", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Keep a cache of one resource and print every notification.
+    Watch(watch::Options),
+    /// Serve a simulated API server on loopback.
+    Serve(serve::Options),
+    /// Play a scenario file and print its outcome.
+    Scenario(scenario::Options),
+}
+
+/// Exit codes, the same for every command.
+mod exit {
+    /// What was asked for was done.
+    pub(crate) const DONE: u8 = 0;
+    /// A scenario's expectations do not hold.
+    pub(crate) const DIFFERS: u8 = 1;
+    /// A bad argument, selector, kubeconfig or file; nothing was sent.
+    pub(crate) const BAD_INPUT: u8 = 2;
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Watch(options) => watch::run(options),
+        Command::Serve(options) => serve::run(options),
+        Command::Scenario(options) => scenario::run(&options),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("informer: {error}");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                // Most errors already say what their cause says.
+                if !error.to_string().contains(&cause.to_string()) {
+                    eprintln!("  because: {cause}");
+                }
+                source = cause.source();
+            }
+            ExitCode::from(exit::BAD_INPUT)
+        }
+    }
+}
+
+/// Whatever stands in the way before anything was sent.
+type Refusal = Box<dyn std::error::Error>;

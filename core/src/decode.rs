@@ -116,7 +116,7 @@ pub(crate) enum Item<T> {
         fresh: Fresh<T>,
     },
     /// An object that was deleted; `last` is what the server sent with it, if it could be decoded.
-    Gone { known: Option<Slot>, key: Key, uid: Uid, version: Version, last: Option<Obj<T>> },
+    Gone { known: Option<Slot>, key: Key, version: Version, last: Option<Obj<T>> },
     /// An object that could not be built. It counts as present.
     Bad { known: Option<Slot>, bad: BadItem },
 }
@@ -249,9 +249,7 @@ fn decode_item<T>(
         |reason| Err(DecodeError::new(reason)),
     );
     match (raw.kind, built) {
-        (ItemKind::Deleted, built) => {
-            Item::Gone { known, key, uid, version, last: built.ok().map(|fresh| fresh.object) }
-        }
+        (ItemKind::Deleted, built) => Item::Gone { known, key, version, last: built.ok().map(|fresh| fresh.object) },
         (_, Ok(_)) if version.is_empty() => {
             let reason = "it has no metadata.resourceVersion".into();
             Item::Bad { known, bad: BadItem { key: Some(key), version, reason } }
@@ -261,18 +259,14 @@ fn decode_item<T>(
     }
 }
 
-/// Why an item that names its kind is not of this resource, if it is not (B063).
-fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
-    let wrong_kind = !raw.object_kind.is_empty() && raw.object_kind != resource.kind;
-    let wrong_version = !raw.api_version.is_empty() && raw.api_version != resource.api_version();
+/// Why an item that names its kind is not of this resource, if it is not (B063). A resource whose kind is unknown takes
+/// any.
+pub(crate) fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
+    let wrong_kind = !raw.object_kind.is_empty() && !resource.kind.is_empty() && raw.object_kind != resource.kind;
+    let wrong_version = !raw.api_version.is_empty() && !resource.is_api_version(raw.api_version);
     (wrong_kind || wrong_version).then(|| {
-        format!(
-            "it is a {} of {}, not a {} of {}",
-            raw.object_kind,
-            raw.api_version,
-            resource.kind,
-            resource.api_version()
-        )
+        let (kind, of) = (&resource.kind, resource.api_version());
+        format!("it is a {} of {}, not a {kind} of {of}", raw.object_kind, raw.api_version)
     })
 }
 

@@ -42,6 +42,7 @@ mod watching;
 pub use failure::{Failure, reason};
 pub use tuning::Tuning;
 
+use crate::decode::foreign;
 use crate::object::{Resource, Version};
 use crate::rng::Rng;
 use crate::time::{Deadline, Duration, Time};
@@ -556,13 +557,8 @@ impl Memory {
 /// Why an event of a watch cannot be attributed to an object of this collection, if it cannot. Its stream is given up:
 /// going on would move the cursor past a change that nobody saw (I32).
 fn unreadable(item: &RawItem<'_>, resource: &Resource) -> Option<Fault> {
-    let api_version = resource.api_version();
-    let foreign = (!item.object_kind.is_empty() && item.object_kind != resource.kind)
-        || (!item.api_version.is_empty() && item.api_version != api_version);
-    if foreign {
-        let (kind, of) = (item.object_kind, item.api_version);
-        let text = format_args!("an event holds a {kind} of {of}, not a {} of {api_version}", resource.kind);
-        return Some(Fault::new(reason::UNDECODABLE, text));
+    if let Some(reason) = foreign(item, resource) {
+        return Some(Fault::new(reason::UNDECODABLE, format_args!("an event holds a foreign object: {reason}")));
     }
     item.key()
         .is_none()

@@ -184,10 +184,10 @@ impl Reflector {
         self.effects.push_back(Effect::Cancel(streaming.exchange.id));
         if let Some((status, asked)) = streaming.exchange.failure() {
             self.streaming_refused(now, &streaming, &status, asked.map_or(Wait::Step, Wait::Asked));
-        } else if streaming.exchange.is_open() {
-            self.unmarked(now, Fault::late("the end marker of a streaming list"));
         } else {
-            self.fall_back(now, Fault::late("the answer to a streaming list"), Wait::Step);
+            let open = streaming.exchange.is_open();
+            let what = if open { "the end marker of a streaming list" } else { "the answer to a streaming list" };
+            self.unmarked(now, Fault::late(what));
         }
     }
 

@@ -335,13 +335,12 @@ impl<T> Store<T> {
                 let known = self.find(fresh.object.key().as_str());
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { key, uid, last, .. } => {
+            Item::Gone { key, last, .. } => {
                 self.quarantine.remove(key.as_str());
                 let Some(slot) = self.find(key.as_str()) else { return };
                 let old = self.take(slot);
-                // Another incarnation than the one we hold: its end is known, that of ours was missed.
-                let same = same_incarnation(old.uid(), &uid);
-                let (object, final_state_known) = match last.filter(|_| same) {
+                // Also of another incarnation than ours: the server said how the key ended, and nothing was missed.
+                let (object, final_state_known) = match last {
                     Some(last) => (last, true),
                     None => (old.clone(), false),
                 };

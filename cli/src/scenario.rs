@@ -1,0 +1,25 @@
+//! `informer scenario`: plays one file and prints its outcome.
+
+use crate::{Refusal, exit};
+use clap::Args;
+use informer_conformance::{Runtime, play_file};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The scenario
+    file: PathBuf,
+    /// virtual time against the bare core, or real time on a runtime: virtual, tokio, blocking
+    #[arg(long, default_value = "virtual")]
+    runtime: Runtime,
+}
+
+pub(crate) fn run(options: &Options) -> Result<u8, Refusal> {
+    let played = play_file(&options.file, options.runtime)?;
+    writeln!(io::stdout(), "{}", played.outcome)?;
+    for difference in &played.differences {
+        eprintln!("{difference}");
+    }
+    Ok(if played.differences.is_empty() { exit::DONE } else { exit::DIFFERS })
+}

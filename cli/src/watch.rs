@@ -1,0 +1,227 @@
+//! `informer watch`: one informer, printed.
+
+use crate::output::{Form, Output, Wake};
+use crate::{Refusal, exit};
+use clap::{Args, ValueEnum};
+use informer_core::reflector::ListStrategy;
+use informer_core::selector::{FieldSelector, LabelSelector};
+use informer_core::{DynamicObject, Resource};
+use informer_runtime::Config;
+use informer_runtime::factory::FactoryOptions;
+use informer_runtime::handler::{HandlerOptions, Registration};
+use informer_runtime::informer::InformerSpec;
+use informer_runtime::lister::Lister;
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How long a stop may take before the process ends all the same.
+const STOP_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What to watch: pods, deployments.apps, widgets.v1.example.com
+    resource: String,
+    /// URL of the API server
+    #[arg(long, conflicts_with = "kubeconfig")]
+    server: Option<String>,
+    /// Kubeconfig file; without it and --server: $KUBECONFIG, ~/.kube/config, or the Pod's own account
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, requires = "kubeconfig")]
+    context: Option<String>,
+    /// Bearer token
+    #[arg(long)]
+    token: Option<String>,
+    /// Do not check the server's certificate
+    #[arg(long)]
+    insecure: bool,
+    /// One namespace; all without it
+    #[arg(long, short = 'n')]
+    namespace: Option<String>,
+    /// Label selector, as in 'app=web,tier notin (cache)'
+    #[arg(long, short = 'l')]
+    selector: Option<String>,
+    /// Field selector, as in 'spec.nodeName=node-1'
+    #[arg(long)]
+    field_selector: Option<String>,
+    /// Threads or tasks
+    #[arg(long, value_enum, default_value = "tokio")]
+    runtime: RuntimeName,
+    /// How many handlers, called h0, h1, …
+    #[arg(long, default_value_t = 1)]
+    handlers: usize,
+    /// How lines look
+    #[arg(long, short = 'o', value_enum, default_value = "table")]
+    output: Form,
+    /// Repeat every object in this period, in seconds
+    #[arg(long, default_value_t = 0)]
+    resync: u64,
+    /// How the first state is read
+    #[arg(long, value_enum, default_value = "auto")]
+    list: Strategy,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RuntimeName {
+    Tokio,
+    Blocking,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Strategy {
+    Auto,
+    Streaming,
+    Paged,
+}
+
+impl Options {
+    fn config(&self) -> Result<Config, Refusal> {
+        let mut config = match (&self.server, &self.kubeconfig) {
+            (Some(url), _) => Config::from_url(url)?,
+            (None, Some(path)) => Config::from_kubeconfig(path, self.context.as_deref())?,
+            (None, None) => Config::load_default()?,
+        };
+        if let Some(token) = &self.token {
+            config = config.with_token(token);
+        }
+        Ok(if self.insecure { config.insecure(true) } else { config })
+    }
+
+    fn spec(&self) -> Result<InformerSpec<DynamicObject>, Refusal> {
+        let mut spec = InformerSpec::of(self.resource.parse::<Resource>()?);
+        spec = spec.resync(Duration::from_secs(self.resync)).strategy(match self.list {
+            Strategy::Auto => ListStrategy::Auto,
+            Strategy::Streaming => ListStrategy::Streaming,
+            Strategy::Paged => ListStrategy::Paged,
+        });
+        if let Some(namespace) = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
+            let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if !namespace.bytes().all(fits) {
+                return Err(format!("{namespace:?} is no namespace: lower-case letters, digits and '-' only").into());
+            }
+            spec = spec.namespace(namespace);
+        }
+        if let Some(text) = &self.selector {
+            spec = spec.labels(&text.parse::<LabelSelector>()?);
+        }
+        if let Some(text) = &self.field_selector {
+            spec = spec.fields(&text.parse::<FieldSelector>()?);
+        }
+        Ok(spec)
+    }
+}
+
+/// One of the two runtimes, with the words that `watch` needs of it.
+enum Running {
+    Tokio(tokio::runtime::Runtime, informer_tokio::Factory, informer_tokio::Informer<DynamicObject>),
+    Blocking(informer_blocking::Factory, informer_blocking::Informer<DynamicObject>),
+}
+
+impl Running {
+    fn new(options: &Options, observed: FactoryOptions) -> Result<Self, Refusal> {
+        let (config, spec) = (options.config()?, options.spec()?);
+        Ok(match options.runtime {
+            RuntimeName::Tokio => {
+                let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+                let guard = runtime.enter();
+                let client = informer_tokio::Client::connect(config)?;
+                let factory = informer_tokio::Factory::with_options(client, observed);
+                let informer = factory.try_informer(spec)?;
+                drop(guard);
+                Running::Tokio(runtime, factory, informer)
+            }
+            RuntimeName::Blocking => {
+                let client = informer_blocking::Client::connect(config)?;
+                let factory = informer_blocking::Factory::with_options(client, observed);
+                let informer = factory.try_informer(spec)?;
+                Running::Blocking(factory, informer)
+            }
+        })
+    }
+
+    fn handle(&self, name: &str, output: Arc<Output>) -> Registration {
+        let (options, who) = (HandlerOptions::named(name), name.to_string());
+        let handler = move |notification| output.event(&who, &notification);
+        match self {
+            Running::Tokio(runtime, _, informer) => {
+                let _guard = runtime.enter();
+                informer.handle_with(options, handler)
+            }
+            Running::Blocking(_, informer) => informer.handle_with(options, handler),
+        }
+    }
+
+    fn lister(&self) -> Lister<DynamicObject> {
+        match self {
+            Running::Tokio(_, _, informer) => informer.lister(),
+            Running::Blocking(_, informer) => informer.lister(),
+        }
+    }
+
+    fn start(&self) {
+        match self {
+            Running::Tokio(runtime, factory, _) => {
+                let _guard = runtime.enter();
+                factory.start();
+            }
+            Running::Blocking(factory, _) => factory.start(),
+        }
+    }
+
+    fn stop(self) {
+        let stopped = match self {
+            Running::Tokio(runtime, factory, _) => {
+                let stopped = runtime.block_on(factory.stop(STOP_WITHIN));
+                runtime.shutdown_timeout(Duration::ZERO);
+                stopped
+            }
+            Running::Blocking(factory, _) => factory.stop(STOP_WITHIN),
+        };
+        if let Err(error) = stopped {
+            eprintln!("informer: {error}");
+        }
+    }
+}
+
+pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
+    let (wake, woken) = mpsc::channel();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let on_signal = wake.clone();
+    thread::spawn(move || {
+        for signal in &mut signals {
+            let _ = on_signal.send(if signal == SIGUSR1 { Wake::Store } else { Wake::Stop });
+        }
+    });
+    let output = Arc::new(Output::new(options.output, wake));
+    let observer = Arc::clone(&output);
+    let running =
+        Running::new(&options, FactoryOptions::observed(Arc::new(move |observed| observer.observed(observed))))?;
+    output.header();
+    for number in 0..options.handlers {
+        let name = format!("h{number}");
+        let registration = running.handle(&name, Arc::clone(&output));
+        let output = Arc::clone(&output);
+        // The handler's own initial calls have returned when this does, so the line comes after theirs.
+        thread::spawn(move || {
+            while !registration.is_finished() {
+                if registration.wait_synced(std::time::Instant::now() + Duration::from_secs(3600)) {
+                    output.synced(&name);
+                    return;
+                }
+            }
+        });
+    }
+    let lister = running.lister();
+    running.start();
+    while let Ok(Wake::Store) = woken.recv() {
+        output.store(&lister);
+    }
+    running.stop();
+    output.store(&lister);
+    Ok(exit::DONE)
+}

@@ -65,7 +65,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
     let mut stretch = 0;
     loop {
         let seen = core.wake().generation();
-        if core.is_held() {
+        if core.is_held() && !core.is_stopping() {
             core.wake().past(seen).await;
             continue;
         }
@@ -166,12 +166,12 @@ async fn carry_out(
         body: Vec::new(),
         refresh_credentials: request.refresh_credentials,
     };
-    let outgoing = runtime.connector.request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
+    let outgoing = runtime.client.connector().request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
     // A watch has its connection to itself, so that its end can close it.
     let reuse = !request.fresh_connection && request.verb != Verb::Watch;
     let route = Route { reuse, repeatable: true, within: request.connect_within };
     let connected = || tell(Event::Connected(id));
-    let (mut connection, response) = runtime.connector.send(outgoing, route, connected).await?;
+    let (mut connection, response) = runtime.client.connector().send(outgoing, route, connected).await?;
     let (parts, mut body) = response.into_parts();
     let mut head = Head::new(parts.status.as_u16());
     for (name, value) in &parts.headers {
@@ -189,6 +189,6 @@ async fn carry_out(
             None => break,
         }
     }
-    runtime.connector.give_back(connection).await;
+    runtime.client.connector().give_back(connection).await;
     Ok(())
 }

@@ -134,13 +134,18 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// ```no_run
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
-    /// let mut events = pods.events(Default::default());
+    /// let mut events = pods.events();
     /// while let Some(event) = events.next().await {
     ///     println!("{event}");
     /// }
     /// # }
     /// ```
-    pub fn events(&self, options: HandlerOptions) -> Events<T> {
+    pub fn events(&self) -> Events<T> {
+        self.events_with(HandlerOptions::default())
+    }
+
+    /// [`events`](Self::events), with a name, a resync period or another bound.
+    pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
         let (registration, deliveries) = self.channel(options);
         Events { deliveries, registration }
     }

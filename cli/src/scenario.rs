@@ -2,7 +2,7 @@
 
 use crate::{Refusal, exit};
 use clap::Args;
-use informer_conformance::{Runtime, play_file};
+use informer_conformance::play::{Runtime, run_file};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<u8, Refusal> {
-    let played = play_file(&options.file, options.runtime)?;
-    writeln!(io::stdout(), "{}", played.outcome)?;
-    for difference in &played.differences {
+    let report = run_file(&options.file, options.runtime)?;
+    writeln!(io::stdout(), "{}", report.outcome)?;
+    for difference in &report.differences {
         eprintln!("{difference}");
     }
-    Ok(if played.differences.is_empty() { exit::DONE } else { exit::DIFFERS })
+    Ok(if report.differences.is_empty() { exit::DONE } else { exit::DIFFERS })
 }

@@ -157,6 +157,8 @@ pub(crate) struct Ticket {
     pub(crate) attempt: u64,
     /// Part of a list that is staged, and not an event of a watch.
     pub(crate) staged: bool,
+    /// Build every object, also one whose uid and version the store has.
+    pub(crate) rebuild: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -194,6 +196,7 @@ impl DecodeJob {
             None => Known::No,
             Some((slot, object)) => {
                 let same = self.ticket.staged
+                    && !self.ticket.rebuild
                     && *object.version() == *item.version
                     && *object.uid() == *item.uid
                     && !store.is_stale(slot);

@@ -118,7 +118,7 @@ impl InformerConfig {
 pub enum Input<'a, T> {
     /// Begin.
     Start,
-    /// End for good: the request in flight is cancelled, nothing is sent any more.
+    /// End for good: the request in flight is cancelled, nothing is sent any more, and no resync falls due.
     Stop,
     /// The connection for a request stands. A head implies it.
     Connected {
@@ -164,7 +164,8 @@ pub enum Input<'a, T> {
         /// Its number.
         id: HandlerId,
     },
-    /// List the newest state again, whatever is cached: for a conversion that changed without any object changing.
+    /// List the newest state again and decode all of it, whatever is cached: for a conversion that changed without any
+    /// object changing. Handlers are told of each object as an update. Nothing happens before the start.
     Refresh,
 }
 
@@ -231,8 +232,12 @@ enum Work {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Busy {
     No,
-    /// `Decode` is out, for so many bytes.
-    Decoding(usize),
+    /// `Decode` is out, for so many bytes. Not `wanted` if its list was given up meanwhile.
+    Decoding {
+        ticket: Ticket,
+        bytes: usize,
+        wanted: bool,
+    },
     /// `Commit` is out; of a finished list, with its attempt.
     Committing(Option<u64>),
 }
@@ -247,9 +252,10 @@ pub struct Informer<T> {
     waiting_bytes: usize,
     paused: Option<RequestId>,
     staged: Staged<T>,
-    /// Staged batches of this attempt and older ones are void.
-    discarded: u64,
+    /// Whose items are in `staged`.
     staging: u64,
+    /// Until a list of this attempt or a later one is in the store, nothing counts as unchanged.
+    rebuild: Option<u64>,
     queue: InOrderQueue<T>,
     finished: Option<u64>,
     busy: Busy,
@@ -276,7 +282,9 @@ pub struct Stats {
 impl<T> Informer<T> {
     /// A machine that has not started. `seed` drives its jitter: same seed and inputs, same outputs.
     pub fn new(config: InformerConfig, seed: u64) -> Self {
-        let name = format!("{:?} {:?}", config.reflector.resource, config.reflector.namespace);
+        // Informers that differ in any of these draw different jitter.
+        let ReflectorConfig { resource, namespace, label_selector, field_selector, .. } = &config.reflector;
+        let name = format!("{resource:?} {namespace:?} {label_selector:?} {field_selector:?}");
         Informer {
             strict: config.strict_decode,
             reflector: Reflector::new(config.reflector, Rng::derive(seed, &name)),
@@ -285,8 +293,8 @@ impl<T> Informer<T> {
             waiting_bytes: 0,
             paused: None,
             staged: Staged::default(),
-            discarded: 0,
             staging: 0,
+            rebuild: None,
             queue: InOrderQueue::default(),
             finished: None,
             busy: Busy::No,
@@ -365,7 +373,10 @@ impl<T> Informer<T> {
                     self.outputs.push_back(Output::Detach(id));
                 }
             }
-            Input::Refresh => self.reflector.refresh(now),
+            Input::Refresh => {
+                // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
+                self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+            }
         }
         self.pump(now);
     }
@@ -378,7 +389,7 @@ impl<T> Informer<T> {
     /// When the machine wants to be called again.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
-        let resync = resync.min().map(|at| Deadline { at, why: "resync" });
+        let resync = resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: "resync" });
         let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
         // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
         let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
@@ -420,28 +431,43 @@ impl<T> Informer<T> {
             }
             Effect::Items { attempt, staged, batch } => {
                 self.waiting_bytes += batch.bytes_len();
-                if staged {
-                    self.staging = attempt;
-                }
-                self.work.push_back(Work::Decode(Ticket { attempt, staged }, batch));
+                let rebuild = self.rebuild.is_some();
+                self.work.push_back(Work::Decode(Ticket { attempt, staged, rebuild }, batch));
             }
             Effect::Finish { attempt, version } => self.work.push_back(Work::Finish { attempt, version }),
-            Effect::Discard => {
-                self.discarded = self.staging;
-                self.staged = Staged::default();
-                let bytes = &mut self.waiting_bytes;
-                self.work.retain(|work| match work {
-                    Work::Decode(ticket, batch) if ticket.staged => {
-                        *bytes -= batch.bytes_len();
-                        false
-                    }
-                    Work::Finish { .. } => false,
-                    Work::Decode(..) | Work::Bookmark(_) => true,
-                });
-            }
+            Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
             Effect::Phase(phase) => self.outputs.push_back(Output::Notice(Notice::Phase(phase))),
+        }
+    }
+
+    /// Drops what was read of the list of `attempt`. An earlier list that is complete, and events, go on.
+    fn discard(&mut self, attempt: u64) {
+        let of_it = |ticket: &Ticket| ticket.staged && ticket.attempt == attempt;
+        if let Busy::Decoding { ticket, wanted, .. } = &mut self.busy {
+            *wanted &= !of_it(ticket);
+        }
+        if self.staging == attempt {
+            self.staged = Staged::default();
+        }
+        let bytes = &mut self.waiting_bytes;
+        self.work.retain(|work| match work {
+            Work::Decode(ticket, batch) if of_it(ticket) => {
+                *bytes -= batch.bytes_len();
+                false
+            }
+            Work::Finish { attempt: finished, .. } => *finished != attempt,
+            Work::Decode(..) | Work::Bookmark(_) => true,
+        });
+    }
+
+    /// Drops the events that follow a list which was not accepted: they build on it.
+    fn drop_events(&mut self) {
+        while let Some(Work::Decode(Ticket { staged: false, .. }, _) | Work::Bookmark(_)) = self.work.front() {
+            if let Some(Work::Decode(_, batch)) = self.work.pop_front() {
+                self.waiting_bytes -= batch.bytes_len();
+            }
         }
     }
 
@@ -456,7 +482,7 @@ impl<T> Informer<T> {
         match self.work.pop_front() {
             None => false,
             Some(Work::Decode(ticket, batch)) => {
-                self.busy = Busy::Decoding(batch.bytes_len());
+                self.busy = Busy::Decoding { ticket, bytes: batch.bytes_len(), wanted: true };
                 self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
                 true
             }
@@ -466,6 +492,7 @@ impl<T> Informer<T> {
                     Some(bad) => {
                         let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
                         let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
                     None => {
@@ -483,15 +510,20 @@ impl<T> Informer<T> {
     }
 
     fn decoded(&mut self, decoded: Decoded<T>) {
-        let Busy::Decoding(bytes) = self.busy else { panic!("Decoded answers a Decode, and none is out") };
+        let Busy::Decoding { bytes, wanted, .. } = self.busy else {
+            panic!("Decoded answers a Decode, and none is out")
+        };
         self.busy = Busy::No;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         let Decoded { ticket, items } = decoded;
-        match ticket.staged {
-            // Of a list that was given up meanwhile.
-            true if ticket.attempt <= self.discarded => {}
-            true => items.into_iter().for_each(|item| self.staged.push(item)),
-            false => items.into_iter().for_each(|item| self.queue.push(item)),
+        if !wanted {
+            return;
+        }
+        if ticket.staged {
+            self.staging = ticket.attempt;
+            items.into_iter().for_each(|item| self.staged.push(item));
+        } else {
+            items.into_iter().for_each(|item| self.queue.push(item));
         }
     }
 
@@ -512,6 +544,7 @@ impl<T> Informer<T> {
         }
         let Some(attempt) = list else { return };
         self.stats.lists += 1;
+        self.rebuild = self.rebuild.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
@@ -539,6 +572,9 @@ impl<T> Informer<T> {
     }
 
     fn resyncs(&mut self, now: Time) {
+        if self.phase() == Phase::Stopped {
+            return;
+        }
         for handler in &mut self.handlers {
             let (Some(period), Some(next)) = (handler.resync, handler.next_resync) else { continue };
             if next > now {
@@ -554,15 +590,15 @@ impl<T> Informer<T> {
 
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
-        match (self.paused, self.reflector.in_flight()) {
+        match (self.paused, self.reflector.reading()) {
             (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
                 self.paused = Some(id);
-                self.reflector.paused(now, true);
+                self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
             (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
                 self.paused = None;
-                self.reflector.paused(now, false);
+                self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));
             }
             (_, _) => {}

@@ -21,7 +21,10 @@ pub(super) struct Exchange {
     last_byte: Time,
     stage: Stage,
     head_within: Duration,
-    paused: bool,
+    /// When the server should end an open body, if it was told to.
+    ends_at: Option<Time>,
+    /// Since when the body is not being read.
+    paused_at: Option<Time>,
 }
 
 enum Stage {
@@ -40,8 +43,15 @@ impl Exchange {
             last_byte: now,
             stage: Stage::Connecting,
             head_within,
-            paused: false,
+            ends_at: None,
+            paused_at: None,
         }
+    }
+
+    /// The server was told to end the body at `ends_at`.
+    pub(super) fn ending(mut self, ends_at: Time) -> Self {
+        self.ends_at = Some(ends_at);
+        self
     }
 
     pub(super) fn connected(&mut self) {
@@ -90,21 +100,42 @@ impl Exchange {
         matches!(self.stage, Stage::Open)
     }
 
-    pub(super) fn pause(&mut self, now: Time, paused: bool) {
-        self.paused = paused;
-        // Silence while we did not listen is not the server's.
-        self.last_byte = now;
+    /// True until the head has come.
+    pub(super) fn awaits_head(&self) -> bool {
+        matches!(self.stage, Stage::Connecting | Stage::AwaitingHead)
+    }
+
+    pub(super) fn pause(&mut self, now: Time) {
+        self.paused_at.get_or_insert(now);
+    }
+
+    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness.
+    pub(super) fn resume(&mut self, now: Time) {
+        let Some(from) = self.paused_at.take() else { return };
+        self.last_byte = self.last_byte + now.since(self.last_byte.max(from));
+        self.opened_at = self.opened_at + now.since(from);
+        self.ends_at = self.ends_at.map(|at| at + now.since(from));
+    }
+
+    /// True if the server should have ended the body, and did not.
+    pub(super) fn is_overdue(&self, now: Time, tuning: &Tuning) -> bool {
+        self.ends_at.is_some_and(|at| now >= at + tuning.watch_grace)
     }
 
     /// Until when something must have come. `silence` bounds an open body.
     pub(super) fn deadline(&self, tuning: &Tuning, silence: Option<Duration>) -> Option<Deadline> {
-        if self.paused {
+        if self.paused_at.is_some() {
             return None;
         }
         match self.stage {
             Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
             Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
-            Stage::Open => Some(Deadline { at: self.last_byte + silence?, why: "silence of a body" }),
+            Stage::Open => {
+                let silence =
+                    silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
+                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: "end of a watch" });
+                Deadline::sooner(silence, end)
+            }
             Stage::Failing { .. } => {
                 Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" })
             }

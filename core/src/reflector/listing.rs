@@ -183,7 +183,7 @@ impl Reflector {
         }
         if self.memory.is_older(&version) && !self.accept_older(&version, &listing.ask, Phase::Listing) {
             // Refused once: what the newest state says is then the truth.
-            self.effects.push_back(Effect::Discard);
+            self.discard();
             self.begin_pages_at(now, Ask::Latest, self.config.page_size);
             return;
         }
@@ -220,21 +220,24 @@ impl Reflector {
         self.check(now);
     }
 
-    /// The list holds something that a strict informer does not accept.
+    /// The finished list of `attempt` holds something that a strict informer does not accept: it never comes into the
+    /// store, so nothing may go on from it.
     pub(crate) fn rejected(&mut self, now: Time, attempt: u64, text: &str) {
-        let phase = match &self.state {
-            State::Listing(listing) if listing.attempt == attempt => Phase::Listing,
-            State::Watching(watching) if watching.attempt == attempt => Phase::Streaming,
-            State::Idle
-            | State::Listing(_)
-            | State::Streaming(_)
-            | State::Opening(_)
-            | State::Watching(_)
-            | State::Backoff(_)
-            | State::Stopped => return,
+        let fault = Fault::new(reason::UNDECODABLE, text);
+        let (phase, is_replaced) = match &self.state {
+            State::Idle | State::Stopped => return,
+            State::Listing(listing) => (Phase::Listing, listing.attempt != attempt),
+            State::Streaming(_) => (Phase::Streaming, true),
+            State::Backoff(state) => (Phase::Streaming, state.next == Next::List),
+            // Its stream went on, or was opened again from its version.
+            State::Opening(_) | State::Watching(_) => (Phase::Streaming, false),
         };
+        if is_replaced {
+            self.report(phase, fault, None);
+            return;
+        }
         self.abandon();
-        self.fail(now, phase, Fault::new(reason::UNDECODABLE, text), Wait::Step, Next::List);
+        self.fail(now, phase, fault, Wait::Step, Next::List);
         self.check(now);
     }
 
@@ -271,9 +274,10 @@ impl Reflector {
             self.listing_failed(now, fault, wait);
             return;
         }
-        self.effects.push_back(Effect::Discard);
-        if listing.pages > 1 {
-            // The token aged out: pages of this size take too long, so all at once (client-go does the same).
+        self.discard();
+        if listing.pages > 1 && listing.limit > 0 {
+            // The token aged out: pages of this size take too long, so all at once (client-go does the same). A server
+            // that makes pages all the same gets no third try for free.
             self.report(Phase::Listing, fault, Some(crate::time::Duration::ZERO));
             self.begin_pages_at(now, listing.ask.clone(), 0);
             return;
@@ -291,7 +295,7 @@ impl Reflector {
     }
 
     fn listing_failed(&mut self, now: Time, fault: Fault, wait: Wait) {
-        self.effects.push_back(Effect::Discard);
+        self.discard();
         self.fail(now, Phase::Listing, fault, wait, Next::List);
     }
 }

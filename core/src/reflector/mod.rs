@@ -59,6 +59,9 @@ use opening::Opening;
 use streaming::Streaming;
 use watching::Watching;
 
+/// The most that `min_watch_timeout` is taken for: a day, far over any server's own limit.
+const MAX_WATCH_TIMEOUT: Duration = Duration::from_secs(86_400);
+
 /// How the state is read before the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -88,7 +91,7 @@ pub struct ReflectorConfig {
     pub strategy: ListStrategy,
     /// Objects per page of a list; 0 asks for all at once.
     pub page_size: u32,
-    /// `timeoutSeconds` of a watch lies in [this, twice this].
+    /// `timeoutSeconds` of a watch lies in [this, twice this]. At least a second and at most a day count.
     pub min_watch_timeout: Duration,
     /// Bounds of frames and items.
     pub limits: Limits,
@@ -174,8 +177,10 @@ pub(crate) enum Effect {
         attempt: u64,
         version: Version,
     },
-    /// The staged list will never be complete.
-    Discard,
+    /// The staged list of this attempt will never be complete.
+    Discard {
+        attempt: u64,
+    },
     /// Everything up to this version was sent.
     Bookmark(Version),
     Failure(Failure),
@@ -288,14 +293,15 @@ impl Reflector {
         self.enter(Phase::Stopped, State::Stopped);
     }
 
-    /// Forgets the version and lists the newest state, as if the server had asked for it.
-    pub(crate) fn refresh(&mut self, now: Time) {
+    /// Gives up what is going on and lists the newest state. Returns the first attempt of that, if there is one.
+    pub(crate) fn refresh(&mut self, now: Time) -> Option<u64> {
         match self.state {
-            State::Idle | State::Stopped => {}
+            State::Idle | State::Stopped => None,
             State::Listing(_) | State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => {
                 self.abandon();
                 self.memory.latest = true;
                 self.begin_list(now);
+                Some(self.attempts)
             }
         }
     }
@@ -307,14 +313,14 @@ impl Reflector {
     }
 
     pub(crate) fn head(&mut self, now: Time, id: RequestId, head: &Head) {
-        if self.exchange_mut(id).is_none() {
+        // A second head of the same answer is the adapter's mistake; there is none in HTTP.
+        if !self.exchange_mut(id).is_some_and(|exchange| exchange.awaits_head()) {
             return;
         }
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
             State::Opening(state) => self.opening_head(now, state, head),
-            // A second head of the same answer is the adapter's mistake; there is none in HTTP.
             state @ (State::Watching(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
@@ -376,12 +382,22 @@ impl Reflector {
         }
     }
 
-    /// The body is not being read, or is again: our own slowness is not the server's silence.
-    pub(crate) fn paused(&mut self, now: Time, paused: bool) {
-        if let Some(id) = self.in_flight()
-            && let Some(exchange) = self.exchange_mut(id)
-        {
-            exchange.pause(now, paused);
+    /// The request whose body is being read. Only that can be paused: until the head is there nothing is held back.
+    pub(crate) fn reading(&self) -> Option<RequestId> {
+        self.exchange().filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
+    }
+
+    /// The body of `id` is not being read from now on: our own slowness is not the server's silence.
+    pub(crate) fn pause(&mut self, now: Time, id: RequestId) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.pause(now);
+        }
+    }
+
+    /// The body of `id` is being read again.
+    pub(crate) fn resume(&mut self, now: Time, id: RequestId) {
+        if let Some(exchange) = self.exchange_mut(id) {
+            exchange.resume(now);
         }
     }
 
@@ -420,8 +436,14 @@ impl Reflector {
             self.effects.push_back(Effect::Cancel(id));
         }
         if matches!(self.state, State::Listing(_) | State::Streaming(_)) {
-            self.effects.push_back(Effect::Discard);
+            self.discard();
         }
+    }
+
+    /// Gives up the list that is being read: it is always the latest attempt. An earlier one may be finished and still
+    /// on its way into the store.
+    fn discard(&mut self) {
+        self.effects.push_back(Effect::Discard { attempt: self.attempts });
     }
 
     fn next_attempt(&mut self) -> u64 {
@@ -457,7 +479,7 @@ impl Reflector {
 
     /// `timeoutSeconds` for a watch, uniform in [min, 2·min], at least 1.
     fn watch_timeout(&mut self) -> u64 {
-        let min = self.config.min_watch_timeout;
+        let min = self.config.min_watch_timeout.min(MAX_WATCH_TIMEOUT);
         let low = min.as_secs() + u64::from(min.subsec_nanos() > 0);
         let high = (min.saturating_mul(2).as_secs()).max(low);
         (low + self.rng.below(high - low + 1)).max(1)

@@ -21,8 +21,6 @@ use alloc::vec;
 
 pub(super) struct Opening {
     pub(super) exchange: Exchange,
-    /// When the server should end the watch.
-    ends_at: Time,
 }
 
 impl Opening {
@@ -41,9 +39,9 @@ impl Reflector {
             ("timeoutSeconds", timeout.to_string()),
         ];
         let id = self.send(now, Verb::Watch, query);
-        let exchange = Exchange::new(id, now, self.config.tuning.watch_head);
         let ends_at = now + Duration::from_secs(timeout);
-        self.enter(Phase::Opening, State::Opening(Opening { exchange, ends_at }));
+        let exchange = Exchange::new(id, now, self.config.tuning.watch_head).ending(ends_at);
+        self.enter(Phase::Opening, State::Opening(Opening { exchange }));
     }
 
     pub(super) fn opening_head(&mut self, now: Time, mut opening: Opening, head: &Head) {
@@ -51,7 +49,7 @@ impl Reflector {
             Some(Ok(body)) => {
                 let reader = StreamReader::new(body, self.config.limits);
                 let attempt = self.next_attempt();
-                let watching = Watching::new(opening.exchange, attempt, reader, opening.ends_at);
+                let watching = Watching::new(opening.exchange, attempt, reader);
                 self.enter(Phase::Watching, State::Watching(watching));
             }
             Some(Err(error)) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sent ──200──► initial events ──end marker──► Watching (the same stream goes on)
-//!   │ refused, 429: Backoff, then again           │ ended or silent without the marker: Backoff, then again;
+//!   │ refused, 429, Retry-After: Backoff, again   │ ended or silent without the marker: Backoff, then again;
 //!   │ 410, too large: at once for the newest      │ after three tries pages for good
 //!   └ anything else: pages, at once
 //! ```
@@ -15,7 +15,7 @@ use super::tuning::Tuning;
 use super::watching::Watching;
 use super::{Ask, Effect, End, ListStrategy, Phase, Reflector, State, unreadable};
 use crate::object::Version;
-use crate::time::{Deadline, Time};
+use crate::time::{Deadline, Duration, Time};
 use crate::wire::{Control, Head, Status, Verb};
 use alloc::format;
 use alloc::string::ToString;
@@ -26,15 +26,11 @@ pub(super) struct Streaming {
     attempt: u64,
     ask: Ask,
     reader: Option<StreamReader>,
-    /// When the server should have ended the stream.
-    ends_at: Time,
 }
 
 impl Streaming {
     pub(super) fn deadline(&self, tuning: &Tuning) -> Option<Deadline> {
-        let silence = self.exchange.deadline(tuning, Some(tuning.list_silence));
-        let end = Deadline { at: self.ends_at + tuning.watch_grace, why: "end of a streaming list" };
-        Deadline::sooner(silence, Some(end))
+        self.exchange.deadline(tuning, Some(tuning.list_silence))
     }
 }
 
@@ -67,9 +63,9 @@ impl Reflector {
         ];
         let id = self.send(now, Verb::Watch, query);
         // The head may take as long as that of a list: the server waits until its cache is new enough.
-        let exchange = Exchange::new(id, now, self.config.tuning.list_head);
-        let ends_at = now + crate::time::Duration::from_secs(timeout);
-        let streaming = Streaming { exchange, attempt, ask, reader: None, ends_at };
+        let ends_at = now + Duration::from_secs(timeout);
+        let exchange = Exchange::new(id, now, self.config.tuning.list_head).ending(ends_at);
+        let streaming = Streaming { exchange, attempt, ask, reader: None };
         self.enter(Phase::Streaming, State::Streaming(streaming));
     }
 
@@ -138,7 +134,7 @@ impl Reflector {
         }
         if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
-            self.effects.push_back(Effect::Discard);
+            self.discard();
             self.begin_stream(now);
             return None;
         }
@@ -147,9 +143,9 @@ impl Reflector {
         self.memory.latest = false;
         self.memory.version = version.clone();
         self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version });
-        let Streaming { exchange, attempt, reader, ends_at, .. } = streaming;
+        let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");
-        Some(Watching::new(exchange, attempt, reader, ends_at))
+        Some(Watching::new(exchange, attempt, reader))
     }
 
     pub(super) fn streaming_end(&mut self, now: Time, streaming: Streaming, end: &End) {
@@ -160,7 +156,7 @@ impl Reflector {
         let open = streaming.exchange.is_open();
         match end {
             End::Refused(text) => {
-                self.effects.push_back(Effect::Discard);
+                self.discard();
                 self.fail(now, Phase::Streaming, Fault::new(reason::REFUSED, text), Wait::Refused, Next::List);
             }
             End::Broken(text) if open => self.unmarked(now, Fault::new(reason::RESET, text)),
@@ -196,19 +192,20 @@ impl Reflector {
         if status.is_expired() || status.is_too_large_version() {
             let tried_latest = streaming.ask == Ask::Latest || self.memory.version.is_unset();
             self.memory.latest = true;
-            self.effects.push_back(Effect::Discard);
+            self.discard();
             let wait = if tried_latest { wait } else { Wait::None };
-            self.fail(now, Phase::Streaming, fault, wait, Next::List);
-            return;
-        }
-        if status.code == 429 {
-            self.effects.push_back(Effect::Discard);
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
         // What no retry will change: this server does not know the request (B041).
         if matches!(status.code, 400 | 405 | 406 | 415 | 422) {
             self.memory.streaming_refused = true;
+        }
+        // A server that is busy, or names a wait, is not asked for pages at once.
+        if status.code == 429 || matches!(wait, Wait::Asked(_)) {
+            self.discard();
+            self.fail(now, Phase::Streaming, fault, wait, Next::List);
+            return;
         }
         self.fall_back(now, fault, wait);
     }
@@ -221,18 +218,18 @@ impl Reflector {
 
     /// Pages, at once, in place of the streaming list; the cycle after this one may stream again.
     fn fall_back(&mut self, now: Time, fault: Fault, wait: Wait) {
-        self.effects.push_back(Effect::Discard);
+        self.discard();
         if self.config.strategy == ListStrategy::Streaming {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
-        self.report(Phase::Streaming, fault, Some(crate::time::Duration::ZERO));
+        self.report(Phase::Streaming, fault, Some(Duration::ZERO));
         self.begin_pages(now);
     }
 
     /// The stream ended or fell silent before its marker.
     fn unmarked(&mut self, now: Time, fault: Fault) {
-        self.effects.push_back(Effect::Discard);
+        self.discard();
         self.memory.streaming_tries += 1;
         if self.memory.streaming_tries >= self.config.tuning.streaming_tries {
             self.memory.streaming_refused = true;

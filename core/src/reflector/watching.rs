@@ -24,22 +24,20 @@ pub(super) struct Watching {
     pub(super) exchange: Exchange,
     pub(super) attempt: u64,
     reader: StreamReader,
-    ends_at: Time,
     /// Events and bookmarks that came.
     seen: u64,
     bookmarked: bool,
 }
 
 impl Watching {
-    pub(super) fn new(exchange: Exchange, attempt: u64, reader: StreamReader, ends_at: Time) -> Self {
-        Watching { exchange, attempt, reader, ends_at, seen: 0, bookmarked: false }
+    pub(super) fn new(exchange: Exchange, attempt: u64, reader: StreamReader) -> Self {
+        Watching { exchange, attempt, reader, seen: 0, bookmarked: false }
     }
 
     pub(super) fn deadline(&self, tuning: &Tuning, unbookmarked: u32) -> Option<Deadline> {
         // A server that sends no bookmarks is quiet by nature.
         let silence = (unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
-        let silent = self.exchange.deadline(tuning, silence);
-        Deadline::sooner(silent, Some(Deadline { at: self.ends_at + tuning.watch_grace, why: "end of a watch" }))
+        self.exchange.deadline(tuning, silence)
     }
 }
 
@@ -71,6 +69,7 @@ impl Reflector {
                 }
                 Piece::Control(Control::Error(status)) => {
                     self.effects.push_back(Effect::Cancel(watching.exchange.id));
+                    self.note_health(now, &watching);
                     self.watch_refused(now, &status, status.retry_after);
                     return;
                 }
@@ -139,7 +138,7 @@ impl Reflector {
             self.fail(now, Phase::Watching, Fault::new(reason::SHORT_WATCH, text), Wait::Step, next);
             return;
         }
-        self.memory.short_watches = 0;
+        (self.memory.short_watches, self.memory.internal_errors) = (0, 0);
         let until = self.memory.last_sent + self.config.tuning.pace;
         self.go_on(now, until, Next::Watch);
     }
@@ -149,7 +148,7 @@ impl Reflector {
         self.note_health(now, &watching);
         self.memory.fresh_connection = true;
         let tuning = &self.config.tuning;
-        if now >= watching.ends_at + tuning.watch_grace {
+        if watching.exchange.is_overdue(now, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
             self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
@@ -185,6 +184,7 @@ impl Reflector {
 
     fn watching_cut(&mut self, now: Time, watching: &Watching, fault: Fault) {
         self.effects.push_back(Effect::Cancel(watching.exchange.id));
+        self.note_health(now, watching);
         self.fail(now, Phase::Watching, fault, Wait::Step, Next::List);
     }
 }

@@ -363,13 +363,6 @@ impl<T> Store<T> {
         }
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
-        for bad in staged.bad {
-            if let Some(known) = bad.key.as_ref().and_then(|key| before.get(key)).filter(|known| **known == bad) {
-                self.quarantine.insert(known.key.clone().expect("it was found by its key"), known.clone());
-                continue;
-            }
-            self.put_aside(bad, done);
-        }
         for fresh in staged.fresh.into_iter().flatten() {
             let known = self.find(fresh.object.key().as_str());
             if done.receipt.first_list {
@@ -377,6 +370,15 @@ impl<T> Store<T> {
             } else {
                 self.upsert_and_tell(known, fresh, Cause::Relist, done);
             }
+        }
+        // After the good ones: what is bad here is the last word of the list about its key.
+        for bad in staged.bad {
+            if let Some(known) =
+                bad.key.as_ref().and_then(|key| before.get(key)).filter(|known| known.version == bad.version)
+            {
+                self.quarantine.insert(known.key.clone().expect("it was found by its key"), known.clone());
+            }
+            self.put_aside(bad, done);
         }
     }
 

@@ -7,6 +7,7 @@ use super::slots::{Slot, SlotSet};
 use super::{Fresh, Store};
 use crate::decode::{BadItem, Item};
 use crate::object::Key;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
@@ -18,6 +19,8 @@ pub struct Staged<T> {
     /// In the list's order; `None` where a streaming list took an object back.
     pub(super) fresh: Vec<Option<Fresh<T>>>,
     pub(super) bad: Vec<BadItem>,
+    /// The keys in `bad`.
+    bad_keys: BTreeSet<Key>,
     /// Places in `fresh` by key: the last word of a list about a key wins, and there is one word.
     by_key: HashTable<u32>,
     hasher: FixedState,
@@ -29,6 +32,7 @@ impl<T> Default for Staged<T> {
             survivors: SlotSet::default(),
             fresh: Vec::new(),
             bad: Vec::new(),
+            bad_keys: BTreeSet::new(),
             by_key: HashTable::new(),
             hasher: FixedState::default(),
         }
@@ -41,9 +45,11 @@ impl<T> Staged<T> {
             Item::Unchanged(slot) => self.survivors.insert(slot),
             Item::Fresh { known, fresh } => {
                 self.survive(known);
+                self.forgive(fresh.object.key());
                 self.put(fresh);
             }
             Item::Gone { known, key, .. } => {
+                self.forgive(&key);
                 if let Some(slot) = known {
                     self.survivors.remove(slot);
                 }
@@ -53,6 +59,7 @@ impl<T> Staged<T> {
             }
             Item::Bad { known, bad } => {
                 self.survive(known);
+                self.bad_keys.extend(bad.key.clone());
                 self.bad.push(bad);
             }
         }
@@ -61,6 +68,13 @@ impl<T> Staged<T> {
     /// True if an item could not be built: what a strict informer asks.
     pub(crate) fn first_bad(&self) -> Option<&BadItem> {
         self.bad.first()
+    }
+
+    /// A later word about a key that could not be built before.
+    fn forgive(&mut self, key: &Key) {
+        if self.bad_keys.remove(key) {
+            self.bad.retain(|bad| bad.key.as_ref() != Some(key));
+        }
     }
 
     fn survive(&mut self, known: Option<Slot>) {

@@ -138,6 +138,10 @@ impl FactoryCore {
         &self.lives
     }
 
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.shared.observer.clone()
+    }
+
     /// Tells the observer.
     pub fn observe(&self, observed: &Observed<'_>) {
         self.shared.observe(observed);

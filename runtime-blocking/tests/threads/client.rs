@@ -87,14 +87,23 @@ fn a_call_ends_at_its_timeout() {
 }
 
 #[test]
-fn a_name_that_cannot_stand_in_a_request_is_never_sent() {
-    let script = Script::start(|_| Reply::Answer(200, "{}".into()));
+fn a_name_never_means_another_object_or_a_whole_collection() {
+    let script = Script::start(|_| Reply::Answer(404, "{}".into()));
     let client = client(&script.url());
-    for name in ["a b", "a\r\nx: y", "\u{fc}"] {
-        let error = client.get::<ConfigMap>(&Key::new("ns", name)).unwrap_err();
-        assert!(matches!(error, Error::Transport { .. }), "{error}");
+    for name in ["", "..", "a/b"] {
+        let key = Key::new("ns", name);
+        let errors = [
+            client.get::<ConfigMap>(&key).unwrap_err(),
+            client.delete::<ConfigMap>(&key, &Preconditions::default()).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("nothing was sent"), "{error}");
+        }
     }
     assert!(script.requests().is_empty());
+    assert!(client.get::<ConfigMap>(&Key::new("ns", "a\r\nx: y?#")).unwrap_err().is_not_found());
+    let head = script.requests().remove(0);
+    assert!(head.starts_with("GET /api/v1/namespaces/ns/configmaps/a%0D%0Ax:%20y%3F%23 HTTP/1.1\r\n"), "{head}");
 }
 
 #[test]

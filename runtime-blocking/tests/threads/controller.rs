@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 fn put_widget(served: &informer_sim::Served, name: &str, size: u32) {
-    let json = json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"size": size}});
+    let json = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "ns"}, "spec": {"size": size}});
     served.with(|server, _| {
         server.put(&<Widget as informer_blocking::Object>::resource(), &json.to_string()).unwrap();
     });

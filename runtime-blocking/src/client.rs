@@ -156,7 +156,7 @@ impl Client {
     fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
         let by = instant(self.timeout);
         let answer = self.ask(request, false, by).and_then(|(code, body)| {
-            if request.wants_new_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
+            if request.wants_fresh_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
         });
         answer.map_err(|fault| Error::Transport {
             request: request.describe(),

@@ -200,11 +200,8 @@ impl<T> DeltaFifo<T> {
             let newest = self.deltas.get(key).and_then(|deltas| deltas.last());
             gone.push(Tombstone { key: key.clone(), last: newest.and_then(|delta| delta.object.last().cloned()) });
         }
-        if let Some((key, delta)) = &self.in_hand
-            && delta.kind != DeltaKind::Deleted
-            && !keys.contains(key)
-            && !self.deltas.contains_key(key)
-        {
+        let alive = self.in_hand.as_ref().filter(|(_, delta)| delta.kind != DeltaKind::Deleted);
+        if let Some((key, delta)) = alive.filter(|(key, _)| !keys.contains(key) && !self.deltas.contains_key(key)) {
             gone.push(Tombstone { key: key.clone(), last: delta.object.last().cloned() });
         }
         for object in known.iter() {

@@ -160,7 +160,7 @@ impl Client {
     async fn call(&self, request: ApiRequest) -> Result<(u16, Vec<u8>), Error> {
         let both = async {
             let (code, body) = self.once(&request, false).await?;
-            if request.wants_new_credentials(code) { self.once(&request, true).await } else { Ok((code, body)) }
+            if request.wants_fresh_credentials(code) { self.once(&request, true).await } else { Ok((code, body)) }
         };
         let late = || failed(&request, format!("no answer within {:?}", self.timeout));
         timeout(self.timeout, both).await.unwrap_or_else(|_| Err(late()))

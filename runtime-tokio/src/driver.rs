@@ -65,7 +65,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
     let mut stretch = 0;
     loop {
         let seen = core.wake().generation();
-        if core.is_held() && !core.is_stopping() {
+        if core.is_held() {
             core.wake().past(seen).await;
             continue;
         }

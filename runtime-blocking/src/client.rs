@@ -243,7 +243,7 @@ impl<T: Object> Api<T> {
     ///
     /// [`Error::Api`] if the server says no ([`Error::is_not_found`]); [`Error::Transport`] if no readable answer came.
     pub fn get(&self, key: &Key) -> Result<T, Error> {
-        self.object(&ApiRequest::get(&self.resource, key))
+        self.object(&ApiRequest::get(&self.resource, key)?)
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one) and answers it as the server has it.
@@ -297,7 +297,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`get`](Self::get); a conflict if a precondition does not hold.
     pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions);
+        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(&request)?;
         request.read(code, &body).map(|_| ())
     }

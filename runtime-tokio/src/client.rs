@@ -225,7 +225,7 @@ impl<T: Object> Api<T> {
     ///
     /// See the [type](Self); [`Error::is_not_found`] if there is none.
     pub async fn get(&self, key: &Key) -> Result<T, Error> {
-        self.object(ApiRequest::get(&self.resource, key)).await
+        self.object(ApiRequest::get(&self.resource, key)?).await
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one); returns it as the server has it.
@@ -279,7 +279,7 @@ impl<T: Object> Api<T> {
     ///
     /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
     pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions);
+        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(request.clone()).await?;
         request.read(code, &body).map(drop)
     }

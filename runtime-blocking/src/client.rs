@@ -23,6 +23,7 @@
 //! # Ok::<(), informer_blocking::Error>(())
 //! ```
 
+use crate::factory::instant;
 use crate::http::{Fault, Outgoing, Wire};
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
@@ -153,8 +154,9 @@ impl Client {
 
     /// Sends a call and reads its answer: status code and body.
     fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
-        let answer = self.ask(request, false).and_then(|(code, body)| {
-            if request.wants_fresh_credentials(code) { self.ask(request, true) } else { Ok((code, body)) }
+        let by = instant(self.timeout);
+        let answer = self.ask(request, false, by).and_then(|(code, body)| {
+            if request.wants_fresh_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
         });
         answer.map_err(|fault| Error::Transport {
             request: request.describe(),
@@ -163,7 +165,7 @@ impl Client {
         })
     }
 
-    fn ask(&self, request: &ApiRequest, refresh: bool) -> Result<(u16, Vec<u8>), Fault> {
+    fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
         let server = &self.config().server;
         let outgoing = Outgoing {
             method: request.verb.method(),
@@ -176,7 +178,6 @@ impl Client {
             body: &request.body,
             repeatable: request.is_repeatable(),
         };
-        let by = Instant::now() + self.timeout;
         let limits = Limits { connect: by, answer: Some(by) };
         let mut answer = self.transport.exchange(&outgoing, true, &limits, &Nobody)?;
         let mut body = Vec::new();

@@ -1,7 +1,8 @@
 //! Caches, handlers, indexes, and what happens when server or handlers misbehave.
 
 use crate::support::*;
-use informer_blocking::core::reflector::Phase;
+use informer_blocking::core::informer::Notice;
+use informer_blocking::core::reflector::{ListStrategy, Phase};
 use informer_blocking::core::wire::Verb;
 use informer_blocking::runtime::config::{TokenCell, TokenSource};
 use informer_blocking::{
@@ -235,10 +236,8 @@ fn answers_that_are_cut_short_or_no_http_are_failures_and_tried_again() {
     let failures = Log::default();
     let writer = failures.clone();
     let options = FactoryOptions::observed(Arc::new(move |observed| {
-        if let Observed::Notice { notice, .. } = observed {
-            if let informer_blocking::core::informer::Notice::Failure(failure) = notice {
-                writer.add(failure.to_string());
-            }
+        if let Observed::Notice { notice: Notice::Failure(failure), .. } = observed {
+            writer.add(failure.to_string());
         }
     }));
     let factory = Factory::with_options(client(&script.url()), options);
@@ -276,7 +275,7 @@ fn pages_share_a_connection_and_a_watch_has_its_own() {
         )
     });
     let factory = factory(&script.url());
-    let maps = factory.informer_with(impatient().strategy(informer_blocking::core::reflector::ListStrategy::Paged));
+    let maps = factory.informer_with(impatient().strategy(ListStrategy::Paged));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     assert_eq!(maps.lister().len(), 5);
@@ -305,14 +304,12 @@ fn an_idle_connection_that_died_is_replaced_without_a_failure() {
     });
     let seen = Arc::clone(&failures);
     let options = FactoryOptions::observed(Arc::new(move |observed| {
-        if let Observed::Notice { notice, .. } = observed {
-            if matches!(notice, informer_blocking::core::informer::Notice::Failure(_)) {
-                seen.store(true, Ordering::SeqCst);
-            }
+        if let Observed::Notice { notice: Notice::Failure(_), .. } = observed {
+            seen.store(true, Ordering::SeqCst);
         }
     }));
     let factory = Factory::with_options(client(&script.url()), options);
-    factory.informer_with(impatient().strategy(informer_blocking::core::reflector::ListStrategy::Paged));
+    factory.informer_with(impatient().strategy(ListStrategy::Paged));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     assert!(!failures.load(Ordering::SeqCst));
@@ -392,7 +389,7 @@ fn a_gate_that_refuses_counts_as_a_refused_connection() {
         Err(std::io::Error::other("closed by the test"))
     }));
     let factory = Factory::with_options(client(&served.url()), options);
-    factory.informer_with(impatient().strategy(informer_blocking::core::reflector::ListStrategy::Paged));
+    factory.informer_with(impatient().strategy(ListStrategy::Paged));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     assert_eq!(tries.load(Ordering::SeqCst), 3);

@@ -24,7 +24,7 @@ fn a_factory_that_never_started_stops_and_closes_its_handlers() {
     factory.start();
     assert_eq!(factory.threads(), 0);
     assert!(matches!(factory.try_informer(impatient()), Err(Error::Stopped)));
-    assert!(maps.handle(|_| {}).wait_synced(std::time::Instant::now() + PATIENCE) == false);
+    assert!(!maps.handle(|_| {}).wait_synced(std::time::Instant::now() + PATIENCE));
 }
 
 #[test]
@@ -98,10 +98,12 @@ fn dropping_the_last_clone_stops_everything() {
     factory.synced(PATIENCE).unwrap();
     drop(factory.clone());
     assert!(events.next_within(Duration::from_millis(1)).is_none() && !registration.is_finished());
+    let lives = factory.lives();
     drop(factory);
     assert!(events.next().is_none());
-    eventually("the handler has ended", || registration.is_finished());
-    eventually("the informer has stopped", || maps.phase() == Phase::Stopped);
+    lives.wait_none(std::time::Instant::now() + STOP).unwrap();
+    assert!(registration.is_finished());
+    assert_eq!(maps.phase(), Phase::Stopped);
     eventually("the server has nobody left", || served.with(|server, _| server.open_calls()) == 0);
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
     let mut stretch = 0;
     loop {
         let seen = core.wake().generation();
-        if core.is_held() && !core.is_stopping() {
+        if core.is_held() {
             core.wake().past(seen).await;
             continue;
         }
@@ -191,4 +191,106 @@ async fn carry_out(
     }
     runtime.client.connector().give_back(connection).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Config, Factory};
+    use informer_core::time::Time;
+    use informer_runtime::sync::Mutex;
+    use std::collections::VecDeque;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// An informer whose test says what it asks for, and which counts the bytes that come.
+    #[derive(Default)]
+    struct Puppet {
+        actions: VecDeque<IoAction>,
+        bytes: usize,
+        stopped: bool,
+    }
+
+    struct Shown(Arc<Mutex<Puppet>>);
+
+    impl Drive for Shown {
+        fn handle(&mut self, _now: Time, event: IoEvent<'_>) {
+            let mut puppet = self.0.lock();
+            match event {
+                IoEvent::Body(_, bytes) => puppet.bytes += bytes.len(),
+                IoEvent::Stop => puppet.stopped = true,
+                IoEvent::Start | IoEvent::Tick | IoEvent::Connected(_) | IoEvent::Head(..) | IoEvent::End(..) => {}
+            }
+        }
+
+        fn poll(&mut self, _now: Time) -> IoAction {
+            self.0.lock().actions.pop_front().unwrap_or(IoAction::Wait(None))
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.0.lock().stopped
+        }
+    }
+
+    async fn until(what: &str, ready: impl Fn() -> bool) {
+        for _ in 0..10_000 {
+            if ready() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("never happened: {what}");
+    }
+
+    #[tokio::test]
+    async fn a_paused_body_is_left_with_the_server_and_a_cancelled_one_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let factory = Factory::new(Client::connect(Config::from_url(&url).unwrap()).unwrap());
+        let id = RequestId(1);
+        let request = Request {
+            id,
+            verb: Verb::Watch,
+            path: "/x".into(),
+            query: Vec::new(),
+            accept: "application/json",
+            accept_encoding: "identity",
+            fresh_connection: false,
+            refresh_credentials: false,
+            connect_within: Duration::from_secs(10),
+        };
+        let puppet = Arc::new(Mutex::new(Puppet::default()));
+        // The pause is there before the task of the request looks for the first time.
+        puppet.lock().actions.extend([IoAction::Send(request), IoAction::Pause(id)]);
+        factory.start();
+        let inner = Arc::clone(factory.inner());
+        inner.spawn(drive(Arc::clone(&inner), Box::new(Shown(Arc::clone(&puppet)))));
+
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        // More than all buffers between here and there hold: only a reader lets this end.
+        let writer = tokio::spawn(async move {
+            let part = vec![b'x'; 64 * 1024];
+            for _ in 0..1024 {
+                socket.write_all(&part).await.unwrap();
+            }
+            socket
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!writer.is_finished());
+        assert_eq!(puppet.lock().bytes, 0);
+
+        puppet.lock().actions.push_back(IoAction::Resume(id));
+        inner.core.hold(false); // wakes the driver
+        until("all of the body", || puppet.lock().bytes == 64 * 1024 * 1024).await;
+
+        let mut socket = writer.await.unwrap();
+        puppet.lock().actions.push_back(IoAction::Cancel(id));
+        inner.core.hold(false);
+        let mut rest = Vec::new();
+        socket.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.starts_with(b"GET /x HTTP/1.1\r\n"));
+        factory.stop(Duration::from_secs(2)).await.unwrap();
+    }
 }

@@ -164,7 +164,7 @@ impl Factory {
         &self.inner().client
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.0.0
     }
 

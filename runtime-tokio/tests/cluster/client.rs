@@ -44,6 +44,30 @@ async fn a_status_is_written_apart_from_its_object() {
 }
 
 #[tokio::test]
+async fn an_object_larger_than_any_buffer_goes_there_and_back() {
+    let served = serve();
+    let client = client(&served);
+    let value = "x".repeat(900_000);
+    client.create("web", &ConfigMap::new("large", &value)).await.unwrap();
+    assert!(client.get::<ConfigMap>(&Key::new("web", "large")).await.unwrap().text() == value);
+}
+
+#[test]
+fn a_client_outlives_the_runtime_of_its_idle_connections() {
+    let served = serve();
+    put(&served, "web/a", "1");
+    let client = client(&served);
+    for _ in 0..2 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let read = runtime.block_on(client.get::<ConfigMap>(&Key::new("web", "a")));
+        assert_eq!(read.unwrap().text(), "1");
+    }
+    // A write cannot be sent twice: it must not meet a connection of a runtime that is gone.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client.create("web", &ConfigMap::new("b", "1"))).unwrap();
+}
+
+#[tokio::test]
 async fn a_resource_without_a_type_is_named() {
     let served = serve();
     let spaces = client(&served).api_of::<DynamicObject>(Resource::cluster("", "v1", "namespaces", "Namespace"));

@@ -46,7 +46,7 @@ async fn a_body_that_breaks_off_is_no_list() {
         match number {
             // A whole list as far as JSON goes, with fewer bytes than were promised.
             0 => peer.write(&format!("HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n{LIST}")).await,
-            1 => peer.write(&format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{{\"ki\r\n")).await,
+            1 => peer.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\n{\"ki\r\n").await,
             _ if request.contains("watch=true") => {
                 peer.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
                 peer.request().await;

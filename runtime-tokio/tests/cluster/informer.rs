@@ -45,9 +45,14 @@ async fn two_handlers_see_every_change_in_order() {
     let factory = factory(&served);
     let maps = factory.informer::<ConfigMap>();
     let (sync, task) = (Log::default(), Log::default());
-    let first = maps.handle(sync.handler());
+    let told = |log: &Log| {
+        let (log, mut options) = (log.clone(), HandlerOptions::default());
+        options.on_synced = Some(Arc::new(move || log.add("synced")));
+        options
+    };
+    let first = maps.handle_with(told(&sync), sync.handler());
     let log = task.clone();
-    let second = maps.handle_async(HandlerOptions::named("task"), move |event| {
+    let second = maps.handle_async(told(&task), move |event| {
         let log = log.clone();
         async move {
             tokio::task::yield_now().await;
@@ -61,9 +66,9 @@ async fn two_handlers_see_every_change_in_order() {
     put(&served, "web/a", "3");
     delete(&served, "web/a");
     put(&served, "web/a", "4");
-    let expected = ["*web/a=1", "web/a=1>2", "+web/b=1", "web/a=2>3", "-web/a=3", "+web/a=4"];
-    assert_eq!(sync.until(6).await, expected);
-    assert_eq!(task.until(6).await, expected);
+    let expected = ["*web/a=1", "synced", "web/a=1>2", "+web/b=1", "web/a=2>3", "-web/a=3", "+web/a=4"];
+    assert_eq!(sync.until(7).await, expected);
+    assert_eq!(task.until(7).await, expected);
     factory.stop(STOP).await.unwrap();
 }
 

@@ -86,6 +86,7 @@ impl Output {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm)] // what has no line of its own is not printed
     pub(crate) fn observed(&self, observed: &Observed<'_>) {
         match observed {
             Observed::Request(request) => self.request(request),

@@ -371,7 +371,7 @@ impl Progress {
         if self.terminal {
             print!("\r{what}: {done}/{all}    ");
             let _ = io::stdout().flush();
-        } else if done % 200 == 0 || done == all {
+        } else if done.is_multiple_of(200) || done == all {
             println!("{what}: {done}/{all}");
         }
     }

@@ -1,14 +1,15 @@
 //! The query of a list or watch: [`ListOptions`], read and checked as the real server does.
 
-use crate::select::{FieldSelector, LabelSelector};
+use crate::select::{self, Fields};
 use crate::status::{Cause, Named, Status};
+use informer_core::selector::LabelSelector;
 
 /// What a list or watch asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) watch: bool,
     pub(crate) labels: LabelSelector,
-    pub(crate) fields: FieldSelector,
+    pub(crate) fields: Fields,
     pub(crate) version: String,
     pub(crate) matching: Match,
     pub(crate) send_initial_events: Option<bool>,
@@ -45,8 +46,8 @@ impl ListOptions {
         };
         let mut options = ListOptions {
             watch: flag("watch").unwrap_or(false),
-            labels: LabelSelector::parse(text("labelSelector")).map_err(Status::bad_request)?,
-            fields: FieldSelector::parse(text("fieldSelector")).map_err(Status::bad_request)?,
+            labels: select::labels(text("labelSelector")).map_err(Status::bad_request)?,
+            fields: Fields::parse(text("fieldSelector")).map_err(Status::bad_request)?,
             version: text("resourceVersion").into(),
             send_initial_events: flag("sendInitialEvents"),
             bookmarks: flag("allowWatchBookmarks").unwrap_or(false),
@@ -164,7 +165,7 @@ mod tests {
     fn queries_are_decoded() {
         let options = ListOptions::parse("labelSelector=a%20in+(b%2Cc)&watch&limit=-3&x=%zz").unwrap();
         assert!(options.watch && options.limit == 0);
-        assert_eq!(options.labels, LabelSelector::parse("a in (b,c)").unwrap());
+        assert_eq!(options.labels, "a in (b,c)".parse().unwrap());
         assert_eq!(pairs("x=%zz&y=%e2%82%ac")[..], [("x".into(), "%zz".into()), ("y".into(), "€".into())]);
     }
 

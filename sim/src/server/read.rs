@@ -33,22 +33,10 @@ impl Server {
     }
 
     fn selection(&self, target: &Target, options: &mut ListOptions) -> Result<Selection, Status> {
-        let shape = &self.tables[target.table].shape;
-        for field in options.fields.fields() {
-            let known =
-                matches!(field, "metadata.name" | "metadata.namespace") || shape.fields.iter().any(|f| f == field);
-            if !known {
-                return Err(Status::bad_request(if shape.custom || !shape.fields.is_empty() {
-                    format!("field label not supported: {field}")
-                } else {
-                    format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-                }));
-            }
-        }
         Ok(Selection {
             namespace: target.namespace.clone(),
             labels: std::mem::take(&mut options.labels),
-            fields: std::mem::take(&mut options.fields),
+            fields: options.fields.of(&self.tables[target.table].shape).map_err(Status::bad_request)?,
         })
     }
 
@@ -98,7 +86,7 @@ impl Server {
             view
         };
 
-        let one = selection.fields.exactly("metadata.name");
+        let one = selection.fields.value_of("metadata.name");
         let one = one.filter(|_| !(table.resource.namespaced && selection.namespace.is_empty()));
         let (items, more) = match one {
             // One name in one place is looked up, and has no next page.

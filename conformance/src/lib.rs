@@ -18,6 +18,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod fixtures;
 mod form;
 
 pub mod expect;

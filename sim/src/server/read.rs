@@ -5,12 +5,13 @@ use super::{Answer, Server};
 use crate::body::{ListBody, WatchBody};
 use crate::message::HttpRequest;
 use crate::object::{Shape, StoredObject};
-use crate::query::{ListOptions, Match, pairs, parse_version};
+use crate::query::{ListOptions, Match, parse_version};
 use crate::status::Status;
 use crate::table::{Objects, Selection, range};
 use crate::token::Token;
 use informer_core::object::Key;
 use informer_core::time::Duration;
+use informer_core::wire::query_pairs;
 use std::sync::Arc;
 
 /// What stands in one page, and the token and remaining count of the next.
@@ -21,9 +22,8 @@ const WATCH_AT_LEAST: Duration = Duration::from_secs(1_800);
 
 impl Server {
     pub(super) fn get_one(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
-        let pairs = pairs(&request.query);
-        let version = pairs.iter().find(|(name, _)| name == "resourceVersion").map_or("", |(_, value)| value);
-        match parse_version(version).map_err(Status::internal)? {
+        let version = query_pairs(&request.query).find(|(name, _)| name == "resourceVersion");
+        match parse_version(&version.unwrap_or_default().1).map_err(Status::internal)? {
             Some(version) if version > self.version => Ok(Answer::Wait { version, watch: false }),
             Some(_) | None => {
                 let object = self.find(target)?;

@@ -1,1 +1,63 @@
-//! placeholder
+//! Kubernetes informers, listers and controllers on plain threads: no async code, here or in any dependency.
+//!
+//! ```no_run
+//! use informer_blocking::{Client, DynamicObject, Factory, Resource};
+//! use std::time::Duration;
+//!
+//! fn main() -> Result<(), informer_blocking::Error> {
+//!     let factory = Factory::new(Client::connect_default()?);
+//!     let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+//!     pods.handle(|event| println!("{event}"));
+//!     factory.start();
+//!     factory.synced(Duration::from_secs(30))?;
+//!     println!("{} pods", pods.lister().len());
+//!     std::thread::park();
+//!     Ok(())
+//! }
+//! ```
+//!
+//! With the feature `k8s-openapi` or `kube` the types of those crates are objects: `factory.informer::<Pod>()`. A type
+//! of one's own implements [`Object`].
+//!
+//! # Threads
+//!
+//! | name | how many | does |
+//! |---|---|---|
+//! | `informer-driver` | one per factory | every decision, decoding, the caches |
+//! | `informer-conn` | one per open connection: a watch, or a list while it lasts | reads |
+//! | `informer-handler-…` | one per handler | your handler, which may block |
+//! | `informer-worker-…` | as many as a controller was given | your reconciler |
+//! | `informer-resolve` | one per host name that is being resolved | the system's resolver |
+//!
+//! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait.
+#![forbid(unsafe_code)]
+
+mod client;
+mod connection;
+mod controller;
+mod driver;
+mod factory;
+mod http;
+mod informer;
+mod transport;
+
+pub use client::{Api, Client, DEFAULT_TIMEOUT};
+pub use controller::{Controller, RunningController};
+pub use factory::Factory;
+pub use informer::{Events, Informer};
+
+pub use informer_core as core;
+pub use informer_runtime as runtime;
+
+pub use informer_core::controller::{Outcome, ReconcileError, generation_changed, resource_version_changed};
+pub use informer_core::listener::{Cause, Notification, Overflow};
+pub use informer_core::selector::{FieldSelector, LabelSelector};
+pub use informer_core::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource};
+pub use informer_runtime::api::Preconditions;
+pub use informer_runtime::controller::Context;
+pub use informer_runtime::factory::FactoryOptions;
+pub use informer_runtime::handler::{HandlerOptions, Registration};
+pub use informer_runtime::informer::{InformerHandle, InformerSpec};
+pub use informer_runtime::lister::{Index, Lister};
+pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::{Config, Error, Lagging};

@@ -6,6 +6,7 @@ use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::informer::{Informer, Input, Notice, Output};
 use informer_core::reflector::{End, Phase};
@@ -63,12 +64,14 @@ pub(crate) struct InformerDriver<T> {
     shared: Arc<crate::factory::Shared>,
     waiting: Vec<Arc<Channel<T>>>,
     attached: Vec<Arc<Channel<T>>>,
+    span: Span,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
     pub(crate) fn new(spec: InformerSpec<T>, inner: Arc<Inner<T>>, shared: Arc<crate::factory::Shared>) -> Self {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting: Vec::new(), attached: Vec::new() }
+        let span = Span::new(&inner.status.subject);
+        InformerDriver { machine, codec: spec.codec, inner, shared, waiting: Vec::new(), attached: Vec::new(), span }
     }
 
     fn commands(&mut self, now: Time) {
@@ -101,6 +104,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             // Observers are told; the state that users ask for does not change.
             _ => {}
         }
+        self.span.notice(notice);
         self.shared.observe(&Observed::Notice { subject: &status.subject, notice });
         self.shared.changed.notify();
     }
@@ -138,6 +142,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
         loop {
             match self.machine.poll_output() {
                 Output::Send(request) => {
+                    self.span.request(&request);
                     self.shared.observe(&Observed::Request(&request));
                     return IoAction::Send(request);
                 }
@@ -171,6 +176,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     self.machine.handle(now, Input::Committed(committed.receipt));
                     for id in fallen {
                         if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                            channel.disconnect();
                             let name = channel.name().to_string();
                             self.shared.observe(&Observed::HandlerDisconnected { handler: &name });
                         }

@@ -86,6 +86,7 @@ pub struct FactoryCore {
     statuses: Mutex<Vec<Arc<Status>>>,
     unstarted: Mutex<Vec<Unstarted>>,
     stopping: AtomicBool,
+    held: AtomicBool,
     lives: Arc<Lives>,
 }
 
@@ -107,6 +108,7 @@ impl FactoryCore {
             statuses: Mutex::new(Vec::new()),
             unstarted: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             lives: Arc::new(Lives::default()),
         }
     }
@@ -134,6 +136,10 @@ impl FactoryCore {
     /// Counts what must end before a stop is done.
     pub fn lives(&self) -> &Arc<Lives> {
         &self.lives
+    }
+
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.shared.observer.clone()
     }
 
     /// Tells the observer.
@@ -275,6 +281,18 @@ impl FactoryCore {
         }
         self.shared.wake.notify();
         self.shared.changed.notify();
+    }
+
+    /// Holds the drivers up, or lets them go on: for tests that make time pass while an informer does not run. Events
+    /// wait in order meanwhile; after the release timers fire first, then the events come. A stop is not held up.
+    pub fn hold(&self, held: bool) {
+        self.held.store(held, Ordering::Release);
+        self.shared.wake.notify();
+    }
+
+    /// True while drivers must not run.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire) && !self.is_stopping()
     }
 
     /// True once a stop was asked for.

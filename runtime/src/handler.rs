@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Instant;
 
 /// How a handler is fed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct HandlerOptions {
     /// For reports.
@@ -19,6 +19,15 @@ pub struct HandlerOptions {
     pub resync: Option<Duration>,
     /// What happens when the handler does not keep up.
     pub overflow: Overflow,
+    /// Called once, between the last notification of the initial state and the first one after it, where the
+    /// notifications are delivered.
+    pub on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for HandlerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "options of handler {:?}", self.name)
+    }
 }
 
 impl HandlerOptions {
@@ -40,6 +49,7 @@ struct Shared {
     name: String,
     synced: AtomicBool,
     closed: AtomicBool,
+    removed: AtomicBool,
     finished: AtomicBool,
     panics: AtomicU64,
     changed: Signal,
@@ -57,6 +67,7 @@ impl<T> Channel<T> {
                 name: options.name.clone(),
                 synced: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
+                removed: AtomicBool::new(false),
                 finished: AtomicBool::new(false),
                 panics: AtomicU64::new(0),
                 changed: Signal::new(),
@@ -94,6 +105,12 @@ impl<T> Channel<T> {
         };
         self.signal.notify();
         connected
+    }
+
+    /// The handler fell behind: it is removed.
+    pub(crate) fn disconnect(&self) {
+        self.shared.removed.store(true, Ordering::Release);
+        self.close();
     }
 
     /// Nothing more is delivered; what is buffered is dropped. A running call completes.
@@ -240,6 +257,7 @@ impl Registration {
     /// Removes the handler, from anywhere, also from inside it. No new call starts after this returns; the one that
     /// runs completes. Doing it twice changes nothing.
     pub fn remove(&self) {
+        self.shared.removed.store(true, Ordering::Release);
         self.shared.closed.store(true, Ordering::Release);
         (self.remove)(self.shared.id);
     }
@@ -247,6 +265,23 @@ impl Registration {
     /// True once the handler was removed, or its informer stopped, and no call runs any more.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
+    }
+
+    /// True if the handler was removed, by [`remove`](Self::remove) or because it fell behind, and not by a stop.
+    pub fn was_removed(&self) -> bool {
+        self.shared.removed.load(Ordering::Acquire)
+    }
+
+    /// Waits on this thread until no call runs any more; for ever if the handler is never removed and its informer
+    /// never stopped.
+    pub fn wait_finished(&self) {
+        loop {
+            let seen = self.shared.changed.generation();
+            if self.is_finished() {
+                return;
+            }
+            self.shared.changed.wait_past(seen, None);
+        }
     }
 
     /// Waits on this thread until the handler is synced. False if the deadline passed or the handler ended before.

@@ -15,7 +15,7 @@ use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 use informer_core::selector::{FieldSelector, LabelSelector};
-use informer_core::store::{IndexDef, IndexValues};
+use informer_core::store::{IndexDef, IndexValues, Store};
 use informer_core::time::Duration;
 use informer_core::{Obj, Object, Resource};
 use std::any::type_name;
@@ -45,6 +45,14 @@ impl<T: Object> InformerSpec<T> {
 }
 
 impl<T: 'static> InformerSpec<T> {
+    /// Everything that the machine can be told, in place of what was set before; the resource stays.
+    pub fn configured(mut self, config: InformerConfig) -> Self {
+        let resource = self.config.reflector.resource;
+        self.config = config;
+        self.config.reflector.resource = resource;
+        self
+    }
+
     /// Only the objects of one namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.config.reflector.namespace = Some(namespace.to_string());
@@ -250,6 +258,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         self.0.status.failure.lock().clone()
     }
 
+    /// Reads the store under its lock: `f` must be short and must not call user code.
+    pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
+        self.0.store.read(f)
+    }
+
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.
     pub fn refresh(&self) {
         self.0.post(Command::Refresh);
@@ -295,10 +308,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     where
         F: FnMut(Notification<T>) + Send + 'static,
     {
+        let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
-        (registration, Box::new(FunctionLoop { deliveries, function, observer, name }))
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
     }
 }
 
@@ -330,8 +344,18 @@ pub enum Step {
 struct FunctionLoop<T, F> {
     deliveries: Deliveries<T>,
     function: F,
+    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
     name: String,
+}
+
+impl<T, F> FunctionLoop<T, F> {
+    fn panicked(&self, text: &str) {
+        self.deliveries.mark_panic();
+        if let Some(observer) = &self.observer {
+            observer(&Observed::HandlerPanic { handler: &self.name, text });
+        }
+    }
 }
 
 impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
@@ -341,13 +365,15 @@ impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionL
             Next::Closed => return Step::Closed,
             Next::Delivery(Delivery::Notification(notification)) => {
                 if let Err(text) = guard::call(|| (self.function)(notification)) {
-                    self.deliveries.mark_panic();
-                    if let Some(observer) = &self.observer {
-                        observer(&Observed::HandlerPanic { handler: &self.name, text: &text });
-                    }
+                    self.panicked(&text);
                 }
             }
-            Next::Delivery(_) => self.deliveries.mark_synced(),
+            Next::Delivery(_) => {
+                if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
+                    self.panicked(&text);
+                }
+                self.deliveries.mark_synced();
+            }
         }
         Step::Delivered
     }

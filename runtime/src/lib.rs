@@ -28,6 +28,7 @@ pub mod observe;
 pub mod store;
 pub mod sync;
 pub mod tls;
+mod trace;
 
 pub use config::Config;
 pub use error::{Error, Lagging};

@@ -47,6 +47,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
+    #[cfg(debug_assertions)]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }
@@ -210,12 +211,12 @@ impl Reflector {
 
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
-        if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state
-            && *mine == attempt
-        {
-            self.memory.version = version.clone();
-            self.memory.latest = false;
-            self.begin_watch(now);
+        if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state {
+            if *mine == attempt {
+                self.memory.version = version.clone();
+                self.memory.latest = false;
+                self.begin_watch(now);
+            }
         }
         self.check(now);
     }

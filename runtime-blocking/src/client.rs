@@ -1,0 +1,311 @@
+//! [`Client`]: one cluster, and the calls that read and write single objects.
+//!
+//! ```no_run
+//! use informer_blocking::{Client, Key, Object, ObjectMeta, Preconditions, Resource};
+//!
+//! #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+//! struct ConfigMap {
+//!     metadata: ObjectMeta,
+//! }
+//! # impl Object for ConfigMap {
+//! #     type Meta = ObjectMeta;
+//! #     fn resource() -> Resource { Resource::namespaced("", "v1", "configmaps", "ConfigMap") }
+//! #     fn metadata(&self) -> &ObjectMeta { &self.metadata }
+//! # }
+//!
+//! let client = Client::connect_default()?;
+//! let mut map = client.get::<ConfigMap>(&Key::new("web", "settings"))?;
+//! map.metadata.labels.insert("reviewed".into(), "yes".into());
+//! match client.update(&Key::new("web", "settings"), &map) {
+//!     Err(error) if error.is_conflict() => println!("somebody was faster"),
+//!     answer => println!("now at version {}", answer?.metadata.resource_version),
+//! }
+//! # Ok::<(), informer_blocking::Error>(())
+//! ```
+
+use crate::factory::instant;
+use crate::http::{Fault, Outgoing, Wire};
+use crate::transport::{Limits, Transport, Watcher};
+use informer_core::{Key, Object, Resource};
+use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::sync::Arc;
+use informer_runtime::{Config, Error};
+use serde::Serialize;
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// How long a call may take by default: longer than the slowest admission webhook may (30 s is their cap; 10 s is
+/// usual).
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One cluster. Cheap to clone; clones share idle connections.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) transport: Arc<Transport>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// A client for a cluster. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// If the TLS settings cannot be used.
+    pub fn connect(config: Config) -> Result<Self, Error> {
+        Ok(Client { transport: Arc::new(Transport::new(config)?), timeout: DEFAULT_TIMEOUT })
+    }
+
+    /// A client for the cluster that kubectl would use, or that this pod runs in: see [`Config::load_default`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no usable configuration.
+    pub fn connect_default() -> Result<Self, Error> {
+        Client::connect(Config::load_default()?)
+    }
+
+    /// How long each call may take, from name resolution to the last byte; [`DEFAULT_TIMEOUT`] otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How the cluster is reached.
+    pub fn config(&self) -> &Config {
+        &self.transport.config
+    }
+
+    /// Calls on the objects of a type.
+    pub fn api<T: Object>(&self) -> Api<T> {
+        const { assert!(!T::DYNAMIC, "this type stands for many resources: use Client::api_of(resource)") };
+        self.api_of(T::resource())
+    }
+
+    /// Calls on the objects of a resource, for a type that stands for many.
+    pub fn api_of<T: Object>(&self, resource: Resource) -> Api<T> {
+        Api { client: self.clone(), resource, object: PhantomData }
+    }
+
+    /// See [`Api::get`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn get<T: Object>(&self, key: &Key) -> Result<T, Error> {
+        self.api().get(key)
+    }
+
+    /// See [`Api::create`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn create<T: Object + Serialize>(&self, namespace: &str, object: &T) -> Result<T, Error> {
+        self.api().create(namespace, object)
+    }
+
+    /// See [`Api::update`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn update<T: Object + Serialize>(&self, key: &Key, object: &T) -> Result<T, Error> {
+        self.api().update(key, object)
+    }
+
+    /// See [`Api::update_status`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn update_status<T: Object + Serialize>(&self, key: &Key, object: &T) -> Result<T, Error> {
+        self.api().update_status(key, object)
+    }
+
+    /// See [`Api::merge_patch`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn merge_patch<T: Object>(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.api().merge_patch(key, patch)
+    }
+
+    /// See [`Api::merge_patch_status`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn merge_patch_status<T: Object>(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.api().merge_patch_status(key, patch)
+    }
+
+    /// See [`Api::delete`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+        self.api::<T>().delete(key, preconditions)
+    }
+
+    /// Sends a call and reads its answer: status code and body.
+    fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
+        let by = instant(self.timeout);
+        let answer = self.ask(request, false, by).and_then(|(code, body)| {
+            if request.wants_fresh_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
+        });
+        answer.map_err(|fault| Error::Transport {
+            request: request.describe(),
+            reason: fault.text,
+            source: fault.source,
+        })
+    }
+
+    fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
+        let server = &self.config().server;
+        let outgoing = Outgoing {
+            method: request.verb.method(),
+            target: server.target(&request.target),
+            host: server.authority(),
+            accept: "application/json",
+            accept_encoding: "identity",
+            authorization: self.transport.authorization(refresh)?,
+            content_type: request.content_type,
+            body: &request.body,
+            repeatable: request.is_repeatable(),
+        };
+        let limits = Limits { connect: by, answer: Some(by) };
+        let mut answer = self.transport.exchange(&outgoing, true, &limits, &Nobody)?;
+        let mut body = Vec::new();
+        let mut part = vec![0; crate::http::BUFFER];
+        loop {
+            let read = answer.wire.part(&mut answer.body, &mut part)?;
+            if read == 0 {
+                break;
+            }
+            if body.len() + read > MAX_ANSWER {
+                return Err(Fault::broken(format_args!("the answer has more than {MAX_ANSWER} bytes")));
+            }
+            body.extend_from_slice(&part[..read]);
+        }
+        self.transport.keep(answer.wire, &answer.body);
+        Ok((answer.head.status, body))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client of {}", self.config().server)
+    }
+}
+
+/// Calls have a deadline of their own; nobody cancels them.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn connecting(&self, _: &TcpStream) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn connected(&self, _: &mut Wire) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Calls on the objects of one resource.
+///
+/// Each call blocks until its answer is there or the client's timeout is over. A refused credential is read anew and
+/// tried once more.
+pub struct Api<T> {
+    client: Client,
+    resource: Resource,
+    object: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Api<T> {
+    fn clone(&self) -> Self {
+        Api { client: self.client.clone(), resource: self.resource.clone(), object: PhantomData }
+    }
+}
+
+impl<T: Object> Api<T> {
+    fn object(&self, request: &ApiRequest) -> Result<T, Error> {
+        let (code, body) = self.client.call(request)?;
+        request.read_object(code, &body)
+    }
+
+    /// Reads one object from the server, past every cache of ours.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`] if the server says no ([`Error::is_not_found`]); [`Error::Transport`] if no readable answer came.
+    pub fn get(&self, key: &Key) -> Result<T, Error> {
+        self.object(&ApiRequest::get(&self.resource, key)?)
+    }
+
+    /// Makes an object in a namespace (empty for a cluster-scoped one) and answers it as the server has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); a conflict if there is one of this name. After [`Error::Transport`] it may be there.
+    pub fn create(&self, namespace: &str, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.object(&ApiRequest::create(&self.resource, namespace, object)?)
+    }
+
+    /// Replaces an object and answers it as the server has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); a conflict if it is no longer at the version that `object` carries.
+    pub fn update(&self, key: &Key, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.object(&ApiRequest::update(&self.resource, key, object)?)
+    }
+
+    /// Replaces the status of an object.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update).
+    pub fn update_status(&self, key: &Key, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.object(&ApiRequest::update_status(&self.resource, key, object)?)
+    }
+
+    /// Changes the fields that a JSON merge patch (RFC 7386) names.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); a conflict if the patch carries a version and the object is no longer at it.
+    pub fn merge_patch(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.object(&ApiRequest::merge_patch(&self.resource, key, patch)?)
+    }
+
+    /// The same for the status.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_patch`](Self::merge_patch).
+    pub fn merge_patch_status(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
+        self.object(&ApiRequest::merge_patch_status(&self.resource, key, patch)?)
+    }
+
+    /// Deletes an object; finalizers may keep it for a while.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); a conflict if a precondition does not hold.
+    pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
+        let (code, body) = self.client.call(&request)?;
+        request.read(code, &body).map(|_| ())
+    }
+}
+
+impl<T> fmt::Debug for Api<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "calls on {}", self.resource)
+    }
+}

@@ -1,0 +1,284 @@
+//! One thread per open connection: it connects, sends, reads, and puts what comes into the driver's [`Inbox`].
+//!
+//! ```text
+//!  driver ── open ──► thread: dial ─► send ─► head ─► part ─► part … ─► end ──► Inbox ──► driver
+//!     └─ Link: pause, resume, taken, cancel (shuts the socket) ─┘
+//! ```
+//!
+//! Memory is bounded: a reader with more than [`MAX_UNTAKEN`] bytes in the inbox waits until the driver has taken some.
+//! A cancelled reader ends at once, as its socket is shut under it. While it still connects there is no socket to shut:
+//! then it is left behind, counted no more, and ends by itself when the time for the connect is over; it runs no code
+//! of the user's and delivers nothing.
+
+use crate::factory::Inner;
+use crate::http::{BUFFER, Fault, Outgoing, Wire};
+use crate::transport::{Limits, Watcher};
+use informer_core::reflector::End;
+use informer_core::wire::{Head, Request, RequestId, Verb};
+use informer_runtime::factory::Life;
+use informer_runtime::sync::{Arc, Condvar, Mutex};
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
+
+/// Bytes of one connection that the driver has not taken yet, beyond which its reader waits.
+pub(crate) const MAX_UNTAKEN: usize = 1024 * 1024;
+
+/// What came on a connection.
+pub(crate) enum Event {
+    Connected,
+    Head(Head),
+    Body(Vec<u8>),
+    End(End),
+}
+
+/// Which request of which informer an event belongs to.
+pub(crate) type Name = (usize, RequestId);
+
+/// What came, in order, until the driver takes it. Bounded by its readers.
+#[derive(Default)]
+pub(crate) struct Inbox(Mutex<VecDeque<(Name, Event)>>);
+
+impl Inbox {
+    pub(crate) fn take(&self) -> VecDeque<(Name, Event)> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// The driver's end of a connection.
+pub(crate) struct Link {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// To shut it; none while there is nothing to shut.
+    socket: Option<TcpStream>,
+    untaken: usize,
+    paused: bool,
+    cancelled: bool,
+    told_connected: bool,
+    life: Option<Life>,
+}
+
+impl Link {
+    /// Sends a request on a thread of its own.
+    pub(crate) fn open(inner: &Arc<Inner>, name: Name, request: Request) -> Arc<Link> {
+        let state = State {
+            socket: None,
+            untaken: 0,
+            paused: false,
+            cancelled: false,
+            told_connected: false,
+            life: Some(inner.core.lives().enter()),
+        };
+        let link = Arc::new(Link { state: Mutex::new(state), changed: Condvar::new() });
+        let reader = Reader { inner: Arc::clone(inner), link: Arc::clone(&link), name };
+        let thread = std::thread::Builder::new().name("informer-conn".into()).spawn(move || reader.run(&request));
+        if let Err(error) = thread {
+            link.state.lock().life = None;
+            let end = End::Broken(format!("no thread for a connection: {error}"));
+            inner.inbox.0.lock().push_back((name, Event::End(end)));
+            inner.core.wake().notify();
+        }
+        link
+    }
+
+    pub(crate) fn pause(&self, paused: bool) {
+        self.state.lock().paused = paused;
+        self.changed.notify_all();
+    }
+
+    /// The driver has taken so many bytes out of the inbox.
+    pub(crate) fn taken(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        let waits = state.untaken > MAX_UNTAKEN;
+        state.untaken -= bytes;
+        if waits {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends the reader.
+    pub(crate) fn cancel(&self) {
+        let mut state = self.state.lock();
+        state.cancelled = true;
+        match state.socket.take() {
+            // It may be closed already.
+            Some(socket) => _ = socket.shutdown(Shutdown::Both),
+            None => state.life = None,
+        }
+        self.changed.notify_all();
+    }
+}
+
+struct Reader {
+    inner: Arc<Inner>,
+    link: Arc<Link>,
+    name: Name,
+}
+
+impl Reader {
+    fn run(self, request: &Request) {
+        let end = self.talk(request).map_or_else(Fault::into_end, |()| End::Closed);
+        self.push(Event::End(end));
+    }
+
+    fn talk(&self, request: &Request) -> Result<(), Fault> {
+        let transport = &self.inner.client.transport;
+        if let Some(gate) = self.inner.core.gate() {
+            gate(request).map_err(|error| Fault::refused(&error).because(error))?;
+        }
+        if request.fresh_connection {
+            transport.forget_idle();
+        }
+        let server = &transport.config.server;
+        let outgoing = Outgoing {
+            method: request.verb.method(),
+            target: server.target(&request.target()),
+            host: server.authority(),
+            accept: request.accept,
+            accept_encoding: request.accept_encoding,
+            authorization: transport.authorization(request.refresh_credentials)?,
+            content_type: "",
+            body: &[],
+            repeatable: true,
+        };
+        // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
+        let shares = request.verb != Verb::Watch;
+        let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
+        let mut answer = transport.exchange(&outgoing, shares && !request.fresh_connection, &limits, self)?;
+        self.push(Event::Head(answer.head));
+        let mut part = vec![0; BUFFER];
+        loop {
+            self.wait_for_room()?;
+            match answer.wire.part(&mut answer.body, &mut part)? {
+                0 => break,
+                read => self.push(Event::Body(part[..read].to_vec())),
+            }
+        }
+        // Given back, no cancel may shut it any more.
+        let cancelled = {
+            let mut state = self.link.state.lock();
+            state.socket = None;
+            state.cancelled
+        };
+        if shares && !cancelled {
+            transport.keep(answer.wire, &answer.body);
+        }
+        Ok(())
+    }
+
+    fn push(&self, event: Event) {
+        if let Event::Body(bytes) = &event {
+            self.link.state.lock().untaken += bytes.len();
+        }
+        self.inner.inbox.0.lock().push_back((self.name, event));
+        self.inner.core.wake().notify();
+    }
+
+    fn wait_for_room(&self) -> Result<(), Fault> {
+        let mut state = self.link.state.lock();
+        while !state.cancelled && (state.paused || state.untaken > MAX_UNTAKEN) {
+            state = self.link.changed.wait(state);
+        }
+        if state.cancelled { Err(cancelled()) } else { Ok(()) }
+    }
+
+    fn attach(&self, socket: std::io::Result<TcpStream>) -> Result<(), Fault> {
+        let socket = socket?;
+        let mut state = self.link.state.lock();
+        if state.cancelled {
+            return Err(cancelled());
+        }
+        state.socket = Some(socket);
+        Ok(())
+    }
+}
+
+/// Nobody reads it: the request is no longer known.
+fn cancelled() -> Fault {
+    Fault::broken("cancelled")
+}
+
+impl Watcher for Reader {
+    fn connecting(&self, socket: &TcpStream) -> Result<(), Fault> {
+        self.attach(socket.try_clone())
+    }
+
+    fn connected(&self, wire: &mut Wire) -> Result<(), Fault> {
+        self.attach(wire.handle())?;
+        let told = std::mem::replace(&mut self.link.state.lock().told_connected, true);
+        if !told {
+            self.push(Event::Connected);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    /// The thread ends, in whatever way.
+    fn drop(&mut self) {
+        let mut state = self.link.state.lock();
+        state.socket = None;
+        let life = state.life.take();
+        drop(state);
+        drop(life);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
+    use informer_core::reflector::ListStrategy;
+    use informer_sim::{Served, Server};
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    #[test]
+    fn a_driver_that_takes_nothing_bounds_what_is_read() {
+        let maps = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+        let mut server = Server::new(informer_sim::Config::default());
+        server.register_common();
+        for number in 0..300 {
+            let text = "x".repeat(16 * 1024);
+            let json = format!(r#"{{"metadata":{{"name":"m{number}","namespace":"ns"}},"data":{{"v":"{text}"}}}}"#);
+            server.put(&maps, &json).unwrap();
+        }
+        let served = Served::start(server, "127.0.0.1:0".parse().unwrap()).unwrap();
+
+        // The driver is held as soon as it has sent the list.
+        let held: Arc<OnceLock<Factory>> = Arc::default();
+        let holder = Arc::clone(&held);
+        let options = FactoryOptions::observed(Arc::new(move |observed| {
+            if let (Observed::Request(Request { verb: Verb::List, .. }), Some(factory)) = (observed, holder.get()) {
+                factory.hold(true);
+            }
+        }));
+        let factory =
+            Factory::with_options(Client::connect(Config::from_url(&served.url()).unwrap()).unwrap(), options);
+        assert!(held.set(factory.clone()).is_ok());
+        let spec = InformerSpec::<DynamicObject>::of(maps).strategy(ListStrategy::Paged);
+        let informer = factory.informer_with(spec);
+        factory.start();
+
+        let waiting = || {
+            let inbox = factory.inner.inbox.0.lock();
+            inbox.iter().map(|(_, event)| if let Event::Body(bytes) = event { bytes.len() } else { 0 }).sum::<usize>()
+        };
+        let patience = Instant::now() + Duration::from_secs(60);
+        while waiting() <= MAX_UNTAKEN {
+            assert!(Instant::now() < patience, "the list never came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Time for a reader that does not wait to go on.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(waiting() <= MAX_UNTAKEN + BUFFER, "{} bytes", waiting());
+
+        factory.hold(false);
+        factory.synced(Duration::from_secs(60)).unwrap();
+        assert_eq!(informer.lister().len(), 300);
+        factory.stop(Duration::from_secs(2)).unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! [`Controller`]: worker threads that reconcile what informers call for.
+//!
+//! ```no_run
+//! use informer_blocking::{Client, Controller, DynamicObject, Factory, Outcome, Resource, generation_changed};
+//! use std::time::Duration;
+//!
+//! let factory = Factory::new(Client::connect_default()?);
+//! let widgets = factory.informer_of::<DynamicObject>(Resource::namespaced("example.com", "v1", "widgets", "Widget"));
+//! let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+//! let controller = Controller::new(widgets).when(generation_changed()).owns(&pods).workers(2);
+//! let running = controller.start(|key, cx| {
+//!     match cx.get(&key) {
+//!         None => println!("{key} is gone"),
+//!         Some(widget) => println!("{key} is at version {}", widget.version()),
+//!     }
+//!     Ok(Outcome::done())
+//! });
+//! factory.start();
+//! running.wait(Duration::MAX)?;
+//! # Ok::<(), informer_blocking::Error>(())
+//! ```
+
+use crate::factory::{Inner, instant};
+use crate::informer::{Informer, run_handler};
+use informer_core::controller::{Counts, Mapper, Outcome, Predicate, ReconcileError, Verdict};
+use informer_core::queue::Limiter;
+use informer_core::{Key, Object};
+use informer_runtime::Error;
+use informer_runtime::controller::{Context, ControllerBuilder, ControllerCore, Work};
+use informer_runtime::factory::Lives;
+use informer_runtime::guard;
+use informer_runtime::informer::InformerHandle;
+use informer_runtime::sync::Arc;
+use std::fmt;
+use std::time::Duration;
+
+/// What a controller reconciles and what makes it do so.
+#[must_use = "a controller does nothing until `start` or `run`"]
+pub struct Controller<T> {
+    builder: ControllerBuilder<T>,
+    handle: InformerHandle<T>,
+    factory: Arc<Inner>,
+}
+
+impl<T: Object> Controller<T> {
+    /// A controller of the objects of an informer: each change of one, and its deletion, calls for its key.
+    pub fn new(informer: Informer<T>) -> Self {
+        let Informer { handle, factory } = informer;
+        Controller { builder: ControllerBuilder::new(handle.clone()), handle, factory }
+    }
+
+    fn with(mut self, change: impl FnOnce(ControllerBuilder<T>) -> ControllerBuilder<T>) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    /// Only changes of the object itself that `predicate` passes.
+    pub fn when(self, predicate: impl Predicate<T>) -> Self {
+        self.with(|builder| builder.when(predicate))
+    }
+
+    /// Changes of objects that an object of this controller's type owns call for their owner.
+    pub fn owns<U: Object>(self, informer: &Informer<U>) -> Self {
+        self.with(|builder| builder.owns(&informer.handle))
+    }
+
+    /// Changes of other objects call for the keys that `mapper` names.
+    pub fn watches<U: Object>(self, informer: &Informer<U>, mapper: impl Mapper<U>) -> Self {
+        self.with(|builder| builder.watches(&informer.handle, mapper))
+    }
+
+    /// How many reconciles may run at a time; 4 by default, at least 1. Never two for one key.
+    pub fn workers(self, workers: usize) -> Self {
+        self.with(|builder| builder.workers(workers))
+    }
+
+    /// How retries are spaced.
+    pub fn limiter(self, limiter: Limiter) -> Self {
+        self.with(|builder| builder.limiter(limiter))
+    }
+
+    /// Starts the workers. `reconcile` is first called when all informers that feed the controller are synced, so the
+    /// factory must be started as well. A panic in it is a failure of that run, and is retried.
+    ///
+    /// # Panics
+    ///
+    /// If the system gives no thread.
+    pub fn start<F>(self, reconcile: F) -> RunningController
+    where
+        F: Fn(Key, Context<T>) -> Result<Outcome, ReconcileError> + Send + Sync + 'static,
+    {
+        let Controller { builder, handle, factory } = self;
+        let (core, sources) = builder.build(&factory.core);
+        factory.adopt(&core);
+        for source in sources {
+            run_handler(&factory, "source", source);
+        }
+        let lives = Arc::new(Lives::default());
+        let reconcile = Arc::new(reconcile);
+        for number in 1..=core.workers() {
+            let (core, handle, reconcile) = (Arc::clone(&core), handle.clone(), Arc::clone(&reconcile));
+            let life = lives.enter();
+            factory.spawn(&format!("informer-worker-{number}"), move || {
+                let _life = life;
+                work(&core, &handle, &*reconcile);
+            });
+        }
+        RunningController { core, lives }
+    }
+
+    /// Starts the workers and returns when the factory has stopped. Start the factory before.
+    ///
+    /// # Panics
+    ///
+    /// If the system gives no thread.
+    pub fn run<F>(self, reconcile: F)
+    where
+        F: Fn(Key, Context<T>) -> Result<Outcome, ReconcileError> + Send + Sync + 'static,
+    {
+        let running = self.start(reconcile);
+        loop {
+            let seen = running.lives.signal().generation();
+            if running.lives.count() == 0 {
+                return;
+            }
+            running.lives.signal().wait_past(seen, None);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Controller<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a controller that is not started")
+    }
+}
+
+/// One worker's life.
+fn work<T: Object, F>(core: &ControllerCore, handle: &InformerHandle<T>, reconcile: &F)
+where
+    F: Fn(Key, Context<T>) -> Result<Outcome, ReconcileError>,
+{
+    loop {
+        match core.next() {
+            Work::Stop => return,
+            Work::Wait(seen, until) => _ = core.signal().wait_past(seen, until),
+            Work::Run(run) => {
+                let context = Context::new(handle, &run);
+                let result = guard::call(|| reconcile(run.key().clone(), context));
+                core.finished(run, result.map_or_else(Verdict::Panicked, Verdict::from));
+            }
+        }
+    }
+}
+
+/// A controller whose workers run. Dropping it leaves them; the factory's stop ends them.
+pub struct RunningController {
+    core: Arc<ControllerCore>,
+    lives: Arc<Lives>,
+}
+
+impl RunningController {
+    /// No new run starts; those that run complete. Does not wait.
+    pub fn stop(&self) {
+        self.core.stop();
+    }
+
+    /// Waits at most for `within` until the workers have ended, which [`stop`](Self::stop) or the factory's stop makes
+    /// them do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] when the time is over; [`Error::WouldDeadlock`] inside a handler or reconciler.
+    pub fn wait(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("wait()")?;
+        self.lives.wait_none(instant(within))
+    }
+
+    /// What the controller has done so far.
+    pub fn counts(&self) -> Counts {
+        self.core.counts()
+    }
+
+    /// True if nothing runs and nothing waits to run now.
+    pub fn is_idle(&self) -> bool {
+        self.core.is_idle()
+    }
+}
+
+impl fmt::Debug for RunningController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "controller with {} workers, {:?}", self.lives.count(), self.counts())
+    }
+}

@@ -1,0 +1,122 @@
+//! The one driver thread of a factory: feeds every informer, carries out what it asks for, and sleeps.
+//!
+//! ```text
+//! loop: informers that were started ─► timers and commands ─► what came on connections ─► sleep until woken or due
+//! ```
+
+use crate::connection::{Event, Link, Name};
+use crate::factory::Inner;
+use informer_core::time::Deadline;
+use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::sync::Arc;
+use std::collections::HashMap;
+
+pub(crate) struct Driver {
+    inner: Arc<Inner>,
+    informers: Vec<Running>,
+    /// The connections that are open. What comes under another name is not wanted any more.
+    links: HashMap<Name, Arc<Link>>,
+}
+
+struct Running {
+    drive: Box<dyn Drive>,
+    deadline: Option<Deadline>,
+}
+
+impl Driver {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Driver { inner, informers: Vec::new(), links: HashMap::new() }
+    }
+
+    /// Returns when the factory is to stop and every informer has.
+    pub(crate) fn run(mut self) {
+        let inner = Arc::clone(&self.inner);
+        loop {
+            let seen = inner.core.wake().generation();
+            if inner.core.is_stopping() {
+                break;
+            }
+            if inner.core.is_held() {
+                inner.core.wake().wait_past(seen, None);
+                continue;
+            }
+            self.round();
+            let soonest = self.informers.iter().map(|informer| informer.deadline).fold(None, Deadline::sooner);
+            let until = soonest.and_then(|deadline| inner.core.clock().instant(deadline));
+            inner.core.wake().wait_past(seen, until);
+        }
+        for at in 0..self.informers.len() {
+            self.step(at, IoEvent::Stop);
+        }
+    }
+
+    fn round(&mut self) {
+        for drive in self.inner.take_started() {
+            self.informers.push(Running { drive, deadline: None });
+            self.step(self.informers.len() - 1, IoEvent::Start);
+        }
+        for at in 0..self.informers.len() {
+            self.step(at, IoEvent::Tick);
+        }
+        // What comes meanwhile waits for the next round, so that timers are never far behind.
+        for (name, event) in self.inner.inbox.take() {
+            self.deliver(name, &event);
+        }
+    }
+
+    fn deliver(&mut self, name: Name, event: &Event) {
+        let Some(link) = self.links.get(&name) else { return };
+        let (at, id) = name;
+        match event {
+            Event::Connected => self.step(at, IoEvent::Connected(id)),
+            Event::Head(head) => self.step(at, IoEvent::Head(id, head)),
+            Event::Body(bytes) => {
+                link.taken(bytes.len());
+                self.step(at, IoEvent::Body(id, bytes));
+            }
+            Event::End(end) => {
+                self.links.remove(&name);
+                self.step(at, IoEvent::End(id, end));
+            }
+        }
+    }
+
+    /// Feeds one informer and carries out what it asks for.
+    fn step(&mut self, at: usize, event: IoEvent<'_>) {
+        let clock = self.inner.core.clock();
+        let informer = &mut self.informers[at];
+        informer.drive.handle(clock.now(), event);
+        loop {
+            match informer.drive.poll(clock.now()) {
+                IoAction::Send(request) => {
+                    let name = (at, request.id);
+                    self.links.insert(name, Link::open(&self.inner, name, request));
+                }
+                IoAction::Cancel(id) => {
+                    if let Some(link) = self.links.remove(&(at, id)) {
+                        link.cancel();
+                    }
+                }
+                IoAction::Pause(id) => pause(&self.links, (at, id), true),
+                IoAction::Resume(id) => pause(&self.links, (at, id), false),
+                IoAction::Wait(deadline) => {
+                    informer.deadline = deadline;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// However it ends, no reader stays behind.
+    fn drop(&mut self) {
+        self.links.values().for_each(|link| link.cancel());
+    }
+}
+
+fn pause(links: &HashMap<Name, Arc<Link>>, name: Name, paused: bool) {
+    if let Some(link) = links.get(&name) {
+        link.pause(paused);
+    }
+}

@@ -1,0 +1,258 @@
+//! [`Factory`]: the informers of one cluster; start, sync, stop.
+//!
+//! ```text
+//! Factory (clones) ──► Owner: the last one asks for a stop
+//!        └──► Inner ◄── Informer, Controller, every thread
+//! ```
+
+use crate::client::Client;
+use crate::connection::Inbox;
+use crate::driver::Driver;
+use crate::informer::Informer;
+use informer_core::{Object, Resource};
+use informer_runtime::controller::ControllerCore;
+use informer_runtime::driver::Drive;
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
+use informer_runtime::guard;
+use informer_runtime::informer::InformerSpec;
+use informer_runtime::sync::{Arc, Mutex, Weak};
+use informer_runtime::{Error, Lagging};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The informers of one cluster, each resource and scope once. Cheap to clone; when the last clone is dropped,
+/// everything stops by itself. Informers, listers and registrations do not keep it running.
+#[derive(Clone)]
+pub struct Factory {
+    pub(crate) inner: Arc<Inner>,
+    _owner: Arc<Owner>,
+}
+
+/// What threads and handles share.
+pub(crate) struct Inner {
+    pub(crate) core: FactoryCore,
+    pub(crate) client: Client,
+    pub(crate) inbox: Inbox,
+    started: Mutex<Started>,
+    controllers: Mutex<Vec<Weak<ControllerCore>>>,
+}
+
+#[derive(Default)]
+struct Started {
+    drives: Vec<Box<dyn Drive>>,
+    driver: Option<DriverIs>,
+}
+
+#[derive(PartialEq, Eq)]
+enum DriverIs {
+    Running,
+    Ended,
+}
+
+struct Owner(Arc<Inner>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.request_stop();
+    }
+}
+
+impl Inner {
+    /// Informers for the driver to begin with.
+    pub(crate) fn take_started(&self) -> Vec<Box<dyn Drive>> {
+        std::mem::take(&mut self.started.lock().drives)
+    }
+
+    fn start(self: &Arc<Self>) {
+        let drives = self.core.take_unstarted();
+        let mut started = self.started.lock();
+        match started.driver {
+            // Dropping them closes their handlers.
+            Some(DriverIs::Ended) => return,
+            Some(DriverIs::Running) => started.drives.extend(drives),
+            None if drives.is_empty() => return,
+            None => {
+                started.drives = drives;
+                started.driver = Some(DriverIs::Running);
+                let inner = Arc::clone(self);
+                self.spawn("informer-driver", move || {
+                    Driver::new(Arc::clone(&inner)).run();
+                    let mut started = inner.started.lock();
+                    started.driver = Some(DriverIs::Ended);
+                    let left = std::mem::take(&mut started.drives);
+                    drop(started);
+                    drop(left);
+                });
+            }
+        }
+        drop(started);
+        self.core.wake().notify();
+    }
+
+    /// A counted thread: a stop waits for it.
+    pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) {
+        let life = self.core.lives().enter();
+        let thread = std::thread::Builder::new().name(name.replace('\0', " "));
+        let spawned = thread.spawn(move || {
+            let _life = life;
+            work();
+        });
+        spawned.unwrap_or_else(|error| panic!("the system gives no thread for {name:?}: {error}"));
+    }
+
+    /// Takes a controller along when the factory stops.
+    pub(crate) fn adopt(&self, controller: &Arc<ControllerCore>) {
+        let mut controllers = self.controllers.lock();
+        controllers.retain(|known| known.strong_count() > 0);
+        controllers.push(Arc::downgrade(controller));
+        drop(controllers);
+        if self.core.is_stopping() {
+            controller.stop();
+        }
+    }
+
+    fn request_stop(&self) {
+        self.core.request_stop();
+        let controllers: Vec<_> = self.controllers.lock().iter().filter_map(Weak::upgrade).collect();
+        controllers.iter().for_each(|controller| controller.stop());
+    }
+}
+
+impl Factory {
+    /// A factory without informers.
+    pub fn new(client: Client) -> Self {
+        Factory::with_options(client, FactoryOptions::default())
+    }
+
+    /// The same with an observer, a gate, or a seed.
+    pub fn with_options(client: Client, options: FactoryOptions) -> Self {
+        let inner = Arc::new(Inner {
+            core: FactoryCore::new(client.config().clone(), options),
+            client,
+            inbox: Inbox::default(),
+            started: Mutex::default(),
+            controllers: Mutex::new(Vec::new()),
+        });
+        Factory { _owner: Arc::new(Owner(Arc::clone(&inner))), inner }
+    }
+
+    /// The client that it was made with.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    /// The informer of all objects of a type: the one that is there, or a new one, which the next
+    /// [`start`](Self::start) starts.
+    ///
+    /// # Panics
+    ///
+    /// As [`informer_with`](Self::informer_with).
+    pub fn informer<T: Object>(&self) -> Informer<T> {
+        self.informer_with(InformerSpec::new())
+    }
+
+    /// The informer of all objects of a resource, for a type that stands for many.
+    ///
+    /// # Panics
+    ///
+    /// As [`informer_with`](Self::informer_with).
+    pub fn informer_of<T: Object>(&self, resource: Resource) -> Informer<T> {
+        self.informer_with(InformerSpec::of(resource))
+    }
+
+    /// The informer that `spec` describes.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_informer`](Self::try_informer) is an error.
+    #[track_caller]
+    pub fn informer_with<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Informer<T> {
+        self.try_informer(spec).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The informer that `spec` describes: the one that is there, or a new one, which the next [`start`](Self::start)
+    /// starts.
+    ///
+    /// # Errors
+    ///
+    /// If there is one with other options, or of another type; if the factory was stopped.
+    pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
+        Ok(Informer::new(self.inner.core.informer(spec)?, Arc::clone(&self.inner)))
+    }
+
+    /// Starts the informers that were asked for since the last start. Does not wait. Nothing happens after a stop.
+    ///
+    /// # Panics
+    ///
+    /// If the system gives no thread.
+    pub fn start(&self) {
+        self.inner.start();
+    }
+
+    /// Waits until every informer has its first complete list, at most for `within`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSynced`] names the informers that lag, and why; at once if one was not started.
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler; [`Error::Stopped`] if the factory was stopped.
+    pub fn synced(&self, within: Duration) -> Result<(), Error> {
+        self.inner.core.wait_synced(instant(within))
+    }
+
+    /// The informers that have no complete list yet, and why.
+    pub fn lagging(&self) -> Vec<Lagging> {
+        self.inner.core.lagging()
+    }
+
+    /// Stops informers, handlers and controllers, and waits at most for `within` until every thread has ended. Calls of
+    /// user code that run are waited for, never cut short. Caches can be read as before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] if user code did not return in time: it is safe to call this again.
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: call [`request_stop`](Self::request_stop) there.
+    pub fn stop(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("stop()")?;
+        self.request_stop();
+        self.inner.core.lives().wait_none(instant(within))
+    }
+
+    /// Asks everything to stop, and does not wait. May be called anywhere.
+    pub fn request_stop(&self) {
+        self.inner.request_stop();
+    }
+
+    /// True once a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.core.is_stopping()
+    }
+
+    /// Threads of this factory that have not ended.
+    pub fn threads(&self) -> usize {
+        self.inner.core.lives().count()
+    }
+
+    /// Counts what a stop waits for. For test runs.
+    #[doc(hidden)]
+    pub fn lives(&self) -> Arc<Lives> {
+        Arc::clone(self.inner.core.lives())
+    }
+
+    /// While held, the driver does nothing: what comes piles up in order, timers wait. For test runs.
+    #[doc(hidden)]
+    pub fn hold(&self, held: bool) {
+        self.inner.core.hold(held);
+    }
+}
+
+/// The end of a span that starts now. One that no clock can hold is as good as a year.
+pub(crate) fn instant(within: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    Instant::now() + within.min(YEAR)
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "factory of {:?}, {} threads", self.inner.client, self.threads())
+    }
+}

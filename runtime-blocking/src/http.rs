@@ -1,0 +1,404 @@
+//! [`Wire`]: one HTTP/1.1 exchange at a time over a blocking stream.
+//!
+//! ```text
+//! send ──► head ──► part, part, … 0 ──► send (if the connection may be used again)
+//! ```
+//!
+//! The protocol is ureq-proto's, a state machine without IO; this file moves its bytes. One buffer of [`BUFFER`] bytes
+//! bounds what is read ahead, and the head of an answer with it.
+
+use informer_core::reflector::End;
+use informer_core::wire::Head;
+use informer_runtime::config::Secret;
+use informer_runtime::tls;
+use rustls::{ClientConnection, StreamOwned};
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
+use ureq_proto::BodyMode;
+use ureq_proto::client::state::{RecvBody, RecvResponse};
+use ureq_proto::client::{Call, RecvBodyResult, RecvResponseResult, SendRequestResult};
+use ureq_proto::http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT,
+};
+use ureq_proto::http::{HeaderValue, Request};
+
+/// Bytes read at once, and the most that the head of an answer may have: real heads have less than 2 KiB.
+pub(crate) const BUFFER: usize = 64 * 1024;
+
+/// Room for the request line and headers; a selector in the target may be long, but servers take no more than this.
+const REQUEST_HEAD: usize = 64 * 1024;
+
+/// Why there is no answer, or no whole one.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// No connection came about.
+    pub(crate) refused: bool,
+    pub(crate) text: String,
+    pub(crate) source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Fault {
+    pub(crate) fn refused(text: impl fmt::Display) -> Self {
+        Fault { refused: true, text: text.to_string(), source: None }
+    }
+
+    pub(crate) fn broken(text: impl fmt::Display) -> Self {
+        Fault { refused: false, text: text.to_string(), source: None }
+    }
+
+    /// With the error that `text` is about.
+    pub(crate) fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    pub(crate) fn into_end(self) -> End {
+        if self.refused { End::Refused(self.text) } else { End::Broken(self.text) }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Fault::broken(tls::explain(&error)).because(error)
+    }
+}
+
+impl From<ureq_proto::Error> for Fault {
+    fn from(error: ureq_proto::Error) -> Self {
+        Fault::broken(format_args!("what came is no HTTP/1.1: {error}")).because(error)
+    }
+}
+
+/// A request as it goes out.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: &'static str,
+    /// Path and query, with the server's base path.
+    pub(crate) target: String,
+    pub(crate) host: String,
+    pub(crate) accept: &'static str,
+    pub(crate) accept_encoding: &'static str,
+    pub(crate) authorization: Option<Secret>,
+    pub(crate) content_type: &'static str,
+    /// Empty for none.
+    pub(crate) body: &'a [u8],
+    /// True if it may be sent again after a connection died before any of the answer came.
+    pub(crate) repeatable: bool,
+}
+
+impl Outgoing<'_> {
+    fn call(&self) -> Result<Call<ureq_proto::client::state::SendRequest>, Fault> {
+        let mut request = Request::builder()
+            .method(self.method)
+            .uri(self.target.as_str())
+            .header(HOST, self.host.as_str())
+            .header(USER_AGENT, concat!("informer/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, self.accept)
+            .header(ACCEPT_ENCODING, self.accept_encoding);
+        if let Some(secret) = &self.authorization {
+            // Whoever made it has looked that it can stand in a header; the error would not show it.
+            let mut value = HeaderValue::from_str(secret.expose())
+                .map_err(|_| Fault::broken("the credentials cannot stand in a header"))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        if !self.body.is_empty() {
+            request = request.header(CONTENT_TYPE, self.content_type).header(CONTENT_LENGTH, self.body.len());
+        }
+        let cannot = |error: &dyn fmt::Display| {
+            Fault::broken(format_args!("{} {:?} cannot be sent: {error}", self.method, self.target))
+        };
+        let request = request.body(()).map_err(|error| cannot(&error).because(error))?;
+        let mut call = Call::new(request).map_err(|error| cannot(&error).because(error))?;
+        if !self.body.is_empty() {
+            call.force_send_body(); // a deletion with preconditions has one
+        }
+        Ok(call.proceed())
+    }
+}
+
+/// A TCP socket whose reads and writes end at a deadline.
+pub(crate) struct Socket {
+    tcp: TcpStream,
+    deadline: Option<Instant>,
+}
+
+impl Socket {
+    pub(crate) fn new(tcp: TcpStream, deadline: Instant) -> Self {
+        Socket { tcp, deadline: Some(deadline) }
+    }
+
+    fn left(&self) -> io::Result<Option<std::time::Duration>> {
+        let Some(deadline) = self.deadline else { return Ok(None) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(late()) } else { Ok(Some(left)) }
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "the time for it ran out")
+}
+
+/// A timeout of a socket comes as `WouldBlock` on Unix.
+fn named<T>(result: io::Result<T>) -> io::Result<T> {
+    result.map_err(
+        |error| {
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) { late() } else { error }
+        },
+    )
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.tcp.set_read_timeout(Some(left))?;
+        }
+        named(self.tcp.read(buffer))
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.tcp.set_write_timeout(Some(left))?;
+        }
+        named(self.tcp.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
+enum Stream {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
+}
+
+impl Stream {
+    fn socket(&mut self) -> &mut Socket {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => &mut stream.sock,
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Stream::Plain(socket) => socket.read(buffer),
+                Stream::Tls(stream) => stream.read(buffer),
+            };
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Tls(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+}
+
+/// A connection that stands, and what was read ahead of it.
+pub(crate) struct Wire {
+    stream: Stream,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    answered: bool,
+}
+
+/// Where the body of an answer stands.
+pub(crate) enum Body {
+    Open(Box<Call<RecvBody>>),
+    /// It is complete.
+    Done {
+        /// The connection may be used again.
+        reusable: bool,
+    },
+}
+
+impl Wire {
+    pub(crate) fn plain(socket: Socket) -> Self {
+        Wire::new(Stream::Plain(socket))
+    }
+
+    /// Shakes hands.
+    pub(crate) fn tls(mut socket: Socket, mut tls: ClientConnection) -> io::Result<Self> {
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket)?;
+        }
+        Ok(Wire::new(Stream::Tls(Box::new(StreamOwned::new(tls, socket)))))
+    }
+
+    fn new(stream: Stream) -> Self {
+        Wire { stream, buffer: vec![0; BUFFER].into_boxed_slice(), start: 0, end: 0, answered: false }
+    }
+
+    /// A second handle of the socket, to shut it from another thread.
+    pub(crate) fn handle(&mut self) -> io::Result<TcpStream> {
+        self.stream.socket().tcp.try_clone()
+    }
+
+    /// When reads and writes end at the latest; never if `None`.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        let socket = self.stream.socket();
+        socket.deadline = deadline;
+        if deadline.is_none() {
+            socket.tcp.set_read_timeout(None)?;
+            socket.tcp.set_write_timeout(None)?;
+        }
+        Ok(())
+    }
+
+    /// True if any of the answer to the last request came.
+    pub(crate) fn answered(&self) -> bool {
+        self.answered
+    }
+
+    /// False if the server has closed an idle connection, or says something unasked on it.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let tcp = &self.stream.socket().tcp;
+        let silent = |tcp: &TcpStream| {
+            tcp.set_nonblocking(true)?;
+            let peeked = tcp.peek(&mut [0]);
+            tcp.set_nonblocking(false)?;
+            Ok::<_, io::Error>(matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock))
+        };
+        silent(tcp).unwrap_or(false)
+    }
+
+    /// Sends a request and reads the head of its answer.
+    pub(crate) fn ask(&mut self, outgoing: &Outgoing<'_>) -> Result<(Head, Body), Fault> {
+        self.answered = false;
+        let mut call = outgoing.call()?;
+        let mut bytes = vec![0; REQUEST_HEAD];
+        let mut used = 0;
+        while !call.can_proceed() {
+            used += call.write(&mut bytes[used..]).map_err(|error| {
+                Fault::broken(format_args!("the request does not fit into {REQUEST_HEAD} bytes: {error}"))
+            })?;
+        }
+        bytes.truncate(used);
+        bytes.extend_from_slice(outgoing.body);
+        let call = match call.proceed()? {
+            Some(SendRequestResult::RecvResponse(call)) => call,
+            Some(SendRequestResult::SendBody(mut call)) => {
+                call.consume_direct_write(outgoing.body.len())?;
+                call.proceed().expect("the whole body was taken")
+            }
+            Some(SendRequestResult::Await100(_)) | None => {
+                unreachable!("all of the head was written, and it expects nothing")
+            }
+        };
+        self.stream.send(&bytes)?;
+        self.head(call)
+    }
+
+    fn head(&mut self, mut call: Call<RecvResponse>) -> Result<(Head, Body), Fault> {
+        let response = loop {
+            let (used, response) = call.try_response(&self.buffer[self.start..self.end], false)?;
+            self.start += used;
+            match response {
+                Some(response) => break response,
+                None if used > 0 => {} // "100 Continue" and its like
+                None => {
+                    if self.fill()? == 0 {
+                        return Err(Fault::broken("the server closed the connection without an answer"));
+                    }
+                    self.answered = true;
+                }
+            }
+        };
+        let mut head = Head::new(response.status().as_u16());
+        for (name, value) in response.headers() {
+            if let Ok(value) = value.to_str() {
+                head.set(name.as_str(), value);
+            }
+        }
+        let body = match call.proceed().expect("a response came") {
+            RecvResponseResult::RecvBody(call) => Body::Open(Box::new(call)),
+            RecvResponseResult::Cleanup(call) => Body::Done { reusable: !call.must_close_connection() },
+            RecvResponseResult::Redirect(call) => Body::Done { reusable: !call.must_close_connection() },
+        };
+        Ok((head, body))
+    }
+
+    /// The next bytes of a body as they come; 0 when it is complete.
+    pub(crate) fn part(&mut self, body: &mut Body, out: &mut [u8]) -> Result<usize, Fault> {
+        loop {
+            let Body::Open(call) = body else { return Ok(0) };
+            let until_close = call.body_mode() == BodyMode::CloseDelimited;
+            let (used, made) = call.read(&self.buffer[self.start..self.end], out)?;
+            self.start += used;
+            if made > 0 {
+                return Ok(made);
+            }
+            if !until_close && call.can_proceed() {
+                body.finish();
+                continue;
+            }
+            if used == 0 && self.fill()? == 0 {
+                if !until_close {
+                    return Err(Fault::broken("the connection was closed inside the body"));
+                }
+                *body = Body::Done { reusable: false };
+            }
+        }
+    }
+
+    /// Reads what there is; 0 at the end of the stream.
+    fn fill(&mut self) -> Result<usize, Fault> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.end == self.buffer.len() {
+            return Err(Fault::broken(format_args!("a head or chunk header has more than {BUFFER} bytes")));
+        }
+        let read = self.stream.read(&mut self.buffer[self.end..])?;
+        self.end += read;
+        Ok(read)
+    }
+
+    /// True if the answer was read to its end and the server keeps the connection for another request.
+    pub(crate) fn is_reusable(&self, body: &Body) -> bool {
+        matches!(body, Body::Done { reusable: true }) && self.start == self.end
+    }
+}
+
+impl Body {
+    /// The machine is moved out and asked whether the connection lasts.
+    fn finish(&mut self) {
+        let Body::Open(call) = std::mem::replace(self, Body::Done { reusable: false }) else { return };
+        let reusable = match call.proceed() {
+            Some(RecvBodyResult::Cleanup(call)) => !call.must_close_connection(),
+            Some(RecvBodyResult::Redirect(call)) => !call.must_close_connection(),
+            None => false,
+        };
+        *self = Body::Done { reusable };
+    }
+}
+
+impl Drop for Wire {
+    /// Another thread may still hold a handle of the socket; the server is to see the end now.
+    fn drop(&mut self) {
+        if let Stream::Tls(stream) = &mut self.stream {
+            stream.conn.send_close_notify();
+            // A courtesy: a server that is gone does not need it, and it must not wait.
+            let _ = stream.sock.tcp.set_nonblocking(true);
+            let _ = stream.conn.write_tls(&mut stream.sock.tcp);
+        }
+        let _ = self.stream.socket().tcp.shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,62 @@
+//! Spans and events for `tracing`, with the feature of that name; nothing without it.
+//!
+//! Each informer has a span with the collection that it reads. Fields hold phases, codes, reasons and waits, and never a
+//! header, a token or an object.
+
+#[cfg(feature = "tracing")]
+mod on {
+    use informer_core::informer::Notice;
+    use informer_core::reflector::Failure;
+    use informer_core::wire::Request;
+
+    /// An informer's span.
+    pub(crate) struct Span(tracing::Span);
+
+    impl Span {
+        pub(crate) fn new(subject: &str) -> Self {
+            Span(tracing::info_span!("informer", reads = subject))
+        }
+
+        pub(crate) fn request(&self, request: &Request) {
+            self.0.in_scope(|| tracing::debug!(verb = %request.verb, target = request.target(), "request"));
+        }
+
+        #[allow(clippy::wildcard_enum_match_arm)] // a notice to come is traced in full
+        pub(crate) fn notice(&self, notice: &Notice) {
+            self.0.in_scope(|| match notice {
+                Notice::Phase(phase) => tracing::debug!(%phase, "phase"),
+                Notice::Synced => tracing::info!("synced"),
+                Notice::Failure(Failure { code, reason, message, retry_in, .. }) => {
+                    tracing::warn!(code, reason, message, ?retry_in, "failure");
+                }
+                other => tracing::info!(notice = ?other),
+            });
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod off {
+    use informer_core::informer::Notice;
+    use informer_core::wire::Request;
+
+    /// An informer's span; without the feature it is nothing.
+    pub(crate) struct Span;
+
+    impl Span {
+        pub(crate) fn new(_subject: &str) -> Self {
+            Span
+        }
+
+        #[allow(clippy::unused_self)]
+        pub(crate) fn request(&self, _request: &Request) {}
+
+        #[allow(clippy::unused_self)]
+        pub(crate) fn notice(&self, _notice: &Notice) {}
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use off::Span;
+#[cfg(feature = "tracing")]
+pub(crate) use on::Span;

@@ -2,6 +2,7 @@
 
 use crate::Sample;
 use informer_core::Object;
+use informer_core::wire::Crc32;
 use miniz_oxide::deflate::compress_to_vec;
 use std::ops::Range;
 
@@ -66,16 +67,9 @@ pub fn end_of_initial_events<T: Object>() -> Vec<u8> {
 pub fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut body = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     body.extend_from_slice(&compress_to_vec(plain, 4));
-    body.extend_from_slice(&crc32(plain).to_le_bytes());
+    body.extend_from_slice(&Crc32::of(plain).to_le_bytes());
     body.extend_from_slice(&(plain.len() as u32).to_le_bytes());
     body
-}
-
-/// The checksum of gzip (RFC 1952), bit by bit: it is computed once per body, before anything is measured.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 })
-    })
 }
 
 #[cfg(test)]

@@ -504,35 +504,19 @@ pub(crate) fn cut(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{self, change, pairs};
     use crate::outcome::{VIRTUAL, What};
 
     fn scenario(expect: &str) -> Result<Scenario, crate::FormError> {
-        Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], "handlers": [{{"name": "h"}}],
-                "commands": [{{"atMs": 5, "do": "stop"}}],
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}},
-                "expect": {expect}}}"#
+        fixtures::scenario(&format!(
+            r#""runForMs": 1000, "server": [], "handlers": [{{"name": "h"}}],
+                "commands": [{{"atMs": 5, "do": "stop"}}], "expect": {expect}"#
         ))
-    }
-
-    fn change(key: &str, version: &str, old: Option<&str>) -> Change {
-        Change {
-            key: key.into(),
-            uid: "u".into(),
-            resource_version: version.into(),
-            old_resource_version: old.map(Into::into),
-            initial: old.is_none(),
-            cause: if old.is_none() { Cause::List } else { Cause::Watch },
-            final_state_known: true,
-        }
     }
 
     fn good() -> Outcome {
         let mut outcome = Outcome::new("n", VIRTUAL);
         outcome.phase = Phase::Watching;
-        let pairs = |all: &[(&str, &str)]| {
-            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
-        };
         let list = Request::new(0, "/p", &pairs(&[("limit", "500"), ("resourceVersion", "0")]), &[]);
         let watch = Request::new(900, "/p", &pairs(&[("watch", "1"), ("resourceVersion", "5")]), &[]);
         outcome.requests = vec![Request { connection: 1, ..list }, Request { connection: 2, ..watch }];

@@ -151,26 +151,11 @@ fn namespace_index(store: &Store, out: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Change;
+    use crate::fixtures::{self, change};
 
     fn scenario(handler: &str, commands: &str) -> Scenario {
-        Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], "handlers": [{handler}], "commands": {commands},
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ))
-        .unwrap()
-    }
-
-    fn change(key: &str, version: &str, old: Option<&str>) -> Change {
-        Change {
-            key: key.into(),
-            uid: "u".into(),
-            resource_version: version.into(),
-            old_resource_version: old.map(Into::into),
-            initial: old.is_none(),
-            cause: if old.is_none() { Cause::List } else { Cause::Watch },
-            final_state_known: true,
-        }
+        let members = format!(r#""runForMs": 1000, "server": [], "handlers": [{handler}], "commands": {commands}"#);
+        fixtures::scenario(&members).unwrap()
     }
 
     fn good() -> Outcome {

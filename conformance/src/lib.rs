@@ -17,6 +17,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod fixtures;
 mod form;
 
 pub mod blocking_time;

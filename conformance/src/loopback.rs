@@ -33,6 +33,7 @@
 use crate::outcome::Request;
 use crate::scenario::{EndKind, Verb};
 use crate::script::{Answer, Script, Timeline};
+use informer_core::wire::query_pairs;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -317,34 +318,7 @@ fn read_head(mut stream: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<
 /// Path and decoded query of a request target.
 fn target(target: &str) -> (String, Vec<(String, String)>) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (percent_decode(name), percent_decode(value))
-    });
-    (path.to_owned(), pairs.collect())
-}
-
-/// What a query says: `+` is a space, `%3D` is `=`; a `%` without two hex digits is itself.
-fn percent_decode(text: &str) -> String {
-    let hex = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        at += 1;
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => match (hex(bytes.get(at)), hex(bytes.get(at + 1))) {
-                (Some(high), Some(low)) => {
-                    at += 2;
-                    (high * 16 + low) as u8 // two hex digits are at most 255
-                }
-                (Some(_) | None, Some(_) | None) => b'%',
-            },
-            other => other,
-        });
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    (path.to_owned(), query_pairs(query).collect())
 }
 
 /// Records a request and asks the script; gives the connection its number at its first request.
@@ -447,14 +421,10 @@ fn head(timeline: &Timeline, framing: Framing) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::fixtures::{pairs, served};
 
     fn serve(server: &str) -> Loopback {
-        let scenario = Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": {server},
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ));
-        Loopback::start(Script::new(&scenario.unwrap().server), Instant::now()).unwrap()
+        Loopback::start(Script::new(&served(server).server), Instant::now()).unwrap()
     }
 
     fn ask(stream: &mut TcpStream, target: &str, headers: &str) {
@@ -470,10 +440,6 @@ mod tests {
             text.push(char::from(byte[0]));
         }
         text
-    }
-
-    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
-        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
@@ -588,11 +554,5 @@ mod tests {
         stream.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
         assert!(server.stop().is_empty());
-    }
-
-    #[test]
-    fn a_query_is_percent_decoded() {
-        assert_eq!(percent_decode("a%3Db+c%2"), "a=b c%2");
-        assert_eq!(percent_decode("%zz%C3%A9"), "%zzé");
     }
 }

@@ -212,13 +212,10 @@ pub fn run_file(file: impl AsRef<Path>, runtime: Runtime) -> Result<Report, Play
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
 
     fn scenario(run_for_ms: u64) -> Scenario {
-        Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": {run_for_ms}, "server": [],
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ))
-        .unwrap()
+        fixtures::scenario(&format!(r#""runForMs": {run_for_ms}, "server": []"#)).unwrap()
     }
 
     #[test]

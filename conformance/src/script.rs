@@ -193,18 +193,10 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::fixtures::{pairs, served};
 
     fn script(server: &str) -> Script {
-        let scenario = Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": {server},
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ));
-        Script::new(&scenario.unwrap().server)
-    }
-
-    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
-        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        Script::new(&served(server).server)
     }
 
     fn status(answer: Answer) -> u16 {

@@ -185,14 +185,11 @@ pub fn store<T>(store: &Store<T>, indexes: &[IndexName]) -> outcome::Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use informer_core::{Key, Uid, Version};
 
     fn scenario(change: &str) -> Scenario {
-        Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], {change}
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ))
-        .unwrap()
+        fixtures::scenario(&format!(r#"{change} "runForMs": 1000, "server": []"#)).unwrap()
     }
 
     #[test]

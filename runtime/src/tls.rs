@@ -18,6 +18,7 @@
 
 use crate::config::{Config, ConfigError, ConfigErrorKind, Secret};
 use crate::sync::Arc;
+use informer_core::wire::rfc3339;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::{AlertDescription, CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -306,14 +307,14 @@ fn explain_certificate(error: &CertificateError) -> String {
         C::Expired => "the server's certificate has expired; renew it, and check the clock of this machine".into(),
         C::ExpiredContext { time, not_after } => format!(
             "the server's certificate expired at {} (it is {} here); renew it, and check the clock of this machine",
-            date(*not_after),
-            date(*time)
+            rfc3339(not_after.as_secs()),
+            rfc3339(time.as_secs())
         ),
         C::NotValidYet => "the server's certificate is not valid yet; check the clock of this machine".into(),
         C::NotValidYetContext { time, not_before } => format!(
             "the server's certificate is not valid before {} (it is {} here); check the clock of this machine",
-            date(*not_before),
-            date(*time)
+            rfc3339(not_before.as_secs()),
+            rfc3339(time.as_secs())
         ),
         C::NotValidForName => {
             "the server's certificate is for another name; give the right one as tls-server-name".into()
@@ -376,20 +377,4 @@ fn explain_alert(alert: AlertDescription) -> String {
         A::ProtocolVersion => "the server's TLS is too old or too new for us; TLS 1.2 and 1.3 work".into(),
         other => format!("the server broke TLS off: {other:?}"),
     }
-}
-
-/// `2026-11-30T08:46:00Z`.
-fn date(time: UnixTime) -> String {
-    let seconds = time.as_secs();
-    let (hours, minutes, seconds, days) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60, seconds / 86_400);
-    // Gregorian calendar from days: count from 0000-03-01, so that a leap day ends its year, in cycles of 400 years.
-    let days = days + 719_468;
-    let (cycle, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = cycle * 400 + year + carry;
-    format!("{year:04}-{month:02}-{day_of_month:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
 }

@@ -1,5 +1,6 @@
 //! [`Gzip`]: a body compressed as it streams out, as one gzip member.
 
+use informer_core::wire::Crc32;
 use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};
 use miniz_oxide::deflate::stream::deflate;
 use miniz_oxide::{MZFlush, MZStatus};
@@ -10,26 +11,10 @@ const LEVEL: i32 = 4;
 /// Ten bytes: magic, deflate, no flags, no time, no hints, unknown system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-const CRC: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut at = 0;
-    while at < 256 {
-        let mut crc = at as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[at] = crc;
-        at += 1;
-    }
-    table
-};
-
 /// The state of one member.
 pub(crate) struct Gzip {
     compressor: Box<CompressorOxide>,
-    crc: u32,
+    crc: Crc32,
     len: u32,
     begun: bool,
 }
@@ -37,7 +22,7 @@ pub(crate) struct Gzip {
 impl Gzip {
     pub(crate) fn new() -> Self {
         let flags = create_comp_flags_from_zip_params(LEVEL, -15, 0);
-        Gzip { compressor: Box::new(CompressorOxide::new(flags)), crc: !0, len: 0, begun: false }
+        Gzip { compressor: Box::new(CompressorOxide::new(flags)), crc: Crc32::new(), len: 0, begun: false }
     }
 
     /// Compresses the next piece; the answer may be empty. `last` writes the trailer.
@@ -47,9 +32,7 @@ impl Gzip {
             out.extend_from_slice(&HEADER);
             self.begun = true;
         }
-        for &byte in plain {
-            self.crc = self.crc >> 8 ^ CRC[((self.crc ^ u32::from(byte)) & 0xff) as usize];
-        }
+        self.crc.update(plain);
         self.len = self.len.wrapping_add(plain.len() as u32);
         let flush = if last { MZFlush::Finish } else { MZFlush::None };
         let mut room = [0; 16 * 1024];
@@ -67,7 +50,7 @@ impl Gzip {
             }
         }
         if last {
-            out.extend_from_slice(&(!self.crc).to_le_bytes());
+            out.extend_from_slice(&self.crc.value().to_le_bytes());
             out.extend_from_slice(&self.len.to_le_bytes());
         }
         out

@@ -56,7 +56,6 @@ mod status;
 mod table;
 mod text;
 mod token;
-mod wall;
 
 pub use config::{Config, Options};
 pub use fill::{Churn, Fill};

@@ -50,6 +50,11 @@ impl Shape {
         }
     }
 
+    /// True if field selectors may name this path.
+    pub(crate) fn has_field(&self, path: &str) -> bool {
+        matches!(path, "metadata.name" | "metadata.namespace") || self.fields.iter().any(|have| have == path)
+    }
+
     /// `"kind":…,"apiVersion":…`: custom resources are sorted by name, built-in ones are not.
     pub(crate) fn type_meta(&self) -> String {
         let kind = format!(r#""kind":"{}""#, self.kind);

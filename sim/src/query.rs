@@ -1,14 +1,16 @@
 //! The query of a list or watch: [`ListOptions`], read and checked as the real server does.
 
-use crate::select::{FieldSelector, LabelSelector};
+use crate::select::{self, Fields};
 use crate::status::{Cause, Named, Status};
+use informer_core::selector::LabelSelector;
+use informer_core::wire::query_pairs;
 
 /// What a list or watch asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) watch: bool,
     pub(crate) labels: LabelSelector,
-    pub(crate) fields: FieldSelector,
+    pub(crate) fields: Fields,
     pub(crate) version: String,
     pub(crate) matching: Match,
     pub(crate) send_initial_events: Option<bool>,
@@ -31,7 +33,7 @@ pub(crate) enum Match {
 impl ListOptions {
     /// Reads a query.
     pub(crate) fn parse(query: &str) -> Result<Self, Status> {
-        let pairs = pairs(query);
+        let pairs: Vec<_> = query_pairs(query).collect();
         let get = |name: &str| pairs.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str());
         let text = |name: &str| get(name).unwrap_or_default();
         // Only absence, "0" and "false" are false: `watch=` and `watch=maybe` are true.
@@ -45,8 +47,8 @@ impl ListOptions {
         };
         let mut options = ListOptions {
             watch: flag("watch").unwrap_or(false),
-            labels: LabelSelector::parse(text("labelSelector")).map_err(Status::bad_request)?,
-            fields: FieldSelector::parse(text("fieldSelector")).map_err(Status::bad_request)?,
+            labels: select::labels(text("labelSelector")).map_err(Status::bad_request)?,
+            fields: Fields::parse(text("fieldSelector")).map_err(Status::bad_request)?,
             version: text("resourceVersion").into(),
             send_initial_events: flag("sendInitialEvents"),
             bookmarks: flag("allowWatchBookmarks").unwrap_or(false),
@@ -123,39 +125,6 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     text.parse().map(Some).map_err(|_| wrong("value out of range"))
 }
 
-/// Names and values of a query, decoded. A broken escape stands for itself.
-pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
-    query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name, true), decode(value, true))
-        })
-        .collect()
-}
-
-/// Undoes percent-encoding; in a query a plus is a blank.
-pub(crate) fn decode(text: &str, plus_is_blank: bool) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = |offset: usize| bytes.get(at + offset).and_then(|&byte| (byte as char).to_digit(16));
-        match (bytes[at], hex(1), hex(2)) {
-            (b'%', Some(high), Some(low)) => {
-                plain.push((high * 16 + low) as u8);
-                at += 3;
-                continue;
-            }
-            (b'+', ..) if plus_is_blank => plain.push(b' '),
-            (byte, ..) => plain.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,8 +133,7 @@ mod tests {
     fn queries_are_decoded() {
         let options = ListOptions::parse("labelSelector=a%20in+(b%2Cc)&watch&limit=-3&x=%zz").unwrap();
         assert!(options.watch && options.limit == 0);
-        assert_eq!(options.labels, LabelSelector::parse("a in (b,c)").unwrap());
-        assert_eq!(pairs("x=%zz&y=%e2%82%ac")[..], [("x".into(), "%zz".into()), ("y".into(), "€".into())]);
+        assert_eq!(options.labels, "a in (b,c)".parse().unwrap());
     }
 
     #[test]

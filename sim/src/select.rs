@@ -1,383 +1,274 @@
-//! Label and field selectors as the API reads them, and which objects they choose.
+//! What the server adds to the selectors of the core: which fields a resource knows, and the words of a refusal.
 //!
-//! The one place where this crate evaluates selectors: a parser of another crate can take its place behind
-//! [`LabelSelector::parse`], [`FieldSelector::parse`] and the two `matches`.
-//!
-//! Error texts are those of the real server.
+//! The grammar and which objects are chosen is `informer_core::selector`. The core says what is wrong in words for
+//! people; the real server says it in those of apimachinery, which clients may have come to know, so they are put
+//! together here from the parts of the core's error. Two refusals are not word for word: of several wrong values of one
+//! requirement, or several wrong fields, only the first one is named, and a value in a set is always `values[0]`.
 
-use std::collections::BTreeSet;
+use crate::object::Shape;
+use informer_core::selector::{
+    Expected, FieldSelector, LabelError, LabelPart, LabelSelector, SelectorError, SelectorProblem, is_subdomain,
+};
 
-/// Requirements on labels, all of which must hold; an empty one holds always.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LabelSelector(Vec<(String, LabelRule)>);
+/// What is wrong with a name that is no DNS subdomain, which most objects' names and prefixes of labels must be.
+pub(crate) const NO_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                                       '-' or '.', and must start and end with an alphanumeric character";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum LabelRule {
-    Exists,
-    Absent,
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
-    Above(i64),
-    Below(i64),
+/// The example and pattern that end each refusal of a prefix, a name or a value.
+const OF_PREFIXES: &str = "(e.g. 'example.com', regex used for validation is \
+                           '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const OF_NAMES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const OF_VALUES: &str = "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+                         '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Reads `labelSelector`.
+pub(crate) fn labels(text: &str) -> Result<LabelSelector, String> {
+    text.parse().map_err(|error| label_refusal(&error))
 }
 
-impl LabelRule {
-    fn holds(&self, value: Option<&str>) -> bool {
-        let number = || value.and_then(|value| value.parse::<i64>().ok());
-        match self {
-            LabelRule::Exists => value.is_some(),
-            LabelRule::Absent => value.is_none(),
-            LabelRule::In(set) => value.is_some_and(|value| set.contains(value)),
-            // An object without the label is chosen: `!=` does not ask for it to exist.
-            LabelRule::NotIn(set) => value.is_none_or(|value| !set.contains(value)),
-            LabelRule::Above(bound) => number().is_some_and(|number| number > *bound),
-            LabelRule::Below(bound) => number().is_some_and(|number| number < *bound),
-        }
+/// A field selector of a request, before it is known whether the resource has these fields.
+#[derive(Clone, Debug)]
+pub(crate) enum Fields {
+    Readable(FieldSelector),
+    /// It names a field that no object can have. The core refuses it at once, the server only with all other fields
+    /// that the resource does not know.
+    Impossible(String),
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Fields::Readable(FieldSelector::everything())
     }
 }
 
-impl LabelSelector {
-    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>5`.
+impl Fields {
+    /// Reads `fieldSelector`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut tokens = Tokens { rest: text };
-        let mut rules = Vec::new();
-        if tokens.peek().is_empty() {
-            return Ok(LabelSelector(rules));
-        }
-        loop {
-            match tokens.peek() {
-                "!" => {
-                    tokens.next();
-                    rules.push((tokens.key()?, LabelRule::Absent));
-                }
-                word if is_word(word) => {
-                    let key = tokens.key()?;
-                    let rule = tokens.rule().map_err(|error| format!("unable to parse requirement: {error}"))?;
-                    rules.push((key, rule));
-                }
-                other => return Err(format!("found '{other}', expected: !, identifier, or 'end of string'")),
-            }
-            match tokens.next() {
-                "" => return Ok(LabelSelector(rules)),
-                "," => match tokens.peek() {
-                    "!" => {}
-                    word if is_word(word) => {}
-                    other => return Err(format!("found '{other}', expected: identifier after ','")),
-                },
-                other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
-            }
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// True if every requirement holds; `label` answers the value of a label.
-    pub(crate) fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|(key, rule)| rule.holds(label(key)))
-    }
-}
-
-fn is_word(token: &str) -> bool {
-    !matches!(token.chars().next(), None | Some('!' | ',' | '(' | ')' | '=' | '<' | '>'))
-}
-
-#[derive(Clone, Copy)]
-struct Tokens<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Tokens<'a> {
-    /// The next operator, bracket, comma or word; empty at the end.
-    fn next(&mut self) -> &'a str {
-        let text = self.rest.trim_start();
-        let len = match text.chars().next() {
-            None => 0,
-            Some('!' | '=') if text[1..].starts_with('=') => 2,
-            Some('!' | '=' | ',' | '(' | ')' | '<' | '>') => 1,
-            Some(_) => text
-                .find(|c: char| c.is_whitespace() || matches!(c, '!' | '=' | ',' | '(' | ')' | '<' | '>'))
-                .unwrap_or(text.len()),
+        let error = match text.parse() {
+            Ok(selector) => return Ok(Fields::Readable(selector)),
+            Err(error) => error,
         };
-        let (token, rest) = text.split_at(len);
-        self.rest = rest;
-        token
+        field_refusal(&error).map(Fields::Impossible)
     }
 
-    fn peek(mut self) -> &'a str {
-        self.next()
-    }
-
-    fn key(&mut self) -> Result<String, String> {
-        match self.next() {
-            key if is_word(key) && is_qualified(key) => Ok(key.into()),
-            key if is_word(key) => Err(format!(
-                "unable to parse requirement: <nil>: Invalid value: {key:?}: name part must consist of alphanumeric \
-                 characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-            )),
-            other => Err(format!("unable to parse requirement: found '{other}', expected: identifier")),
-        }
-    }
-
-    fn rule(&mut self) -> Result<LabelRule, String> {
-        match self.peek() {
-            "" | "," => return Ok(LabelRule::Exists),
-            _ => {}
-        }
-        match self.next() {
-            "=" | "==" => Ok(LabelRule::In(BTreeSet::from([self.value()?]))),
-            "!=" => Ok(LabelRule::NotIn(BTreeSet::from([self.value()?]))),
-            "in" => Ok(LabelRule::In(self.set()?)),
-            "notin" => Ok(LabelRule::NotIn(self.set()?)),
-            ">" => Ok(LabelRule::Above(self.number()?)),
-            "<" => Ok(LabelRule::Below(self.number()?)),
-            other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
-        }
-    }
-
-    /// A value may be left out: `a=` asks for an empty label.
-    fn value(&mut self) -> Result<String, String> {
-        match self.peek() {
-            "" | "," => Ok(String::new()),
-            word if is_word(word) => {
-                self.next();
-                check_value(word)
+    /// The selector, if objects of this shape have all its fields.
+    pub(crate) fn of(&self, shape: &Shape) -> Result<FieldSelector, String> {
+        let unknown = match self {
+            Fields::Impossible(field) => field,
+            Fields::Readable(selector) => {
+                match selector.requirements().map(|one| one.field()).find(|field| !shape.has_field(field)) {
+                    None => return Ok(selector.clone()),
+                    Some(field) => field,
+                }
             }
-            other => Err(format!("found '{other}', expected: identifier")),
-        }
-    }
-
-    fn number(&mut self) -> Result<i64, String> {
-        let value = self.value()?;
-        value.parse().map_err(|_| {
-            format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+        };
+        Err(if shape.custom || !shape.fields.is_empty() {
+            format!("field label not supported: {unknown}")
+        } else {
+            format!("{unknown:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
         })
     }
+}
 
-    fn set(&mut self) -> Result<BTreeSet<String>, String> {
-        match self.next() {
-            "(" => {}
-            other => return Err(format!("found '{other}' expected: '('")),
+fn label_refusal(error: &SelectorError) -> String {
+    let (found, expected) = match error.problem() {
+        SelectorProblem::Unexpected { found, expected } => (found, *expected),
+        SelectorProblem::Label(wrong) => {
+            return format!("unable to parse requirement: {}", label_part_refusal(error.requirement(), wrong));
         }
-        let mut set = BTreeSet::new();
-        loop {
-            match self.peek() {
-                "," | ")" => {
-                    set.insert(String::new());
-                }
-                word if is_word(word) => {
-                    self.next();
-                    set.insert(check_value(word)?);
-                }
-                other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
-            }
-            match self.next() {
-                ")" => return Ok(set),
-                "," => {}
-                other => return Err(format!("found '{other}', expected: ',' or ')'")),
-            }
+        _ => return error.to_string(),
+    };
+    // The server's words depend on whether this is the first of several.
+    let is_first = !error.text()[..error.position()].trim_end().ends_with(',');
+    let expected = match expected {
+        Expected::Requirement if is_first => {
+            return format!("found '{found}', expected: !, identifier, or 'end of string'");
         }
-    }
+        Expected::Requirement => return format!("found '{found}', expected: identifier after ','"),
+        Expected::EndOfRequirement => return format!("found '{found}', expected: ',' or 'end of string'"),
+        Expected::Number if matches!(&**found, "" | ",") => {
+            return format!("unable to parse requirement: {}", number_refusal(""));
+        }
+        Expected::Key | Expected::Value | Expected::Number => ", expected: identifier",
+        Expected::Operator => ", expected: in, notin, =, ==, !=, gt, lt",
+        Expected::Set => " expected: '('",
+        Expected::ValueOfSet if is_first => ", expected: ',', ')' or identifier",
+        Expected::ValueOfSet => ", expected: ',', or identifier",
+        Expected::EndOfValue => ", expected: ',' or ')'",
+        // These are of field selectors.
+        Expected::Field | Expected::FieldOperator | Expected::Escape | Expected::EscapedEquals | _ => {
+            return error.to_string();
+        }
+    };
+    format!("unable to parse requirement: found '{found}'{expected}")
 }
 
-/// At most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
-fn is_name(text: &str) -> bool {
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && end(text.chars().next())
-        && end(text.chars().last())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-fn is_qualified(key: &str) -> bool {
-    key.split_once('/').map_or_else(|| is_name(key), |(prefix, name)| is_subdomain(prefix) && is_name(name))
-}
-
-/// A DNS subdomain, which is what names of objects and prefixes of labels must be.
-pub(crate) fn is_subdomain(text: &str) -> bool {
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            end(part.chars().next())
-                && end(part.chars().last())
-                && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        })
-}
-
-fn check_value(value: &str) -> Result<String, String> {
-    if value.is_empty() || is_name(value) {
-        return Ok(value.into());
-    }
-    Err(format!(
-        "values[0]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric \
-         characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-    ))
-}
-
-/// Requirements on fields, all of which must hold; an empty one holds always.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldSelector(Vec<FieldRule>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FieldRule {
-    field: String,
-    value: String,
-    equal: bool,
-}
-
-impl FieldSelector {
-    /// Reads `a.b=c,d!=e`; a backslash takes the next `\`, `,` or `=` as part of a value.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut rules = Vec::new();
-        for term in split_terms(text) {
-            if term.is_empty() {
-                continue;
-            }
-            let at = term
-                .find(['=', '!'])
-                .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
-            let (field, rest) = term.split_at(at);
-            let (value, equal) = if let Some(value) = rest.strip_prefix("!=") {
-                (value, false)
-            } else if let Some(value) = rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')) {
-                (value, true)
+fn label_part_refusal(requirement: &str, wrong: &LabelError) -> String {
+    let text = wrong.text();
+    match wrong.part() {
+        LabelPart::Key => format!("<nil>: Invalid value: {text:?}: {}", key_refusal(text)),
+        // A negative number is a number, but no value of a label.
+        LabelPart::Number if text.parse::<i64>().is_err() => number_refusal(text),
+        LabelPart::Number | LabelPart::Value | LabelPart::Set | _ => {
+            let key = requirement.split(|c: char| c.is_ascii_whitespace() || "=!<>".contains(c)).next().unwrap_or("");
+            let why = if text.len() > 63 {
+                "must be no more than 63 bytes".to_owned()
             } else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{term}'"));
+                format!(
+                    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                     must start and end with an alphanumeric character {OF_VALUES}"
+                )
             };
-            rules.push(FieldRule { field: field.into(), value: unescape(value)?, equal });
+            format!("values[0][{key}]: Invalid value: {text:?}: {why}")
         }
-        Ok(FieldSelector(rules))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The fields that are asked for, each as often as it is.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|rule| rule.field.as_str())
-    }
-
-    /// The value that a field must have, if that is asked for.
-    pub(crate) fn exactly(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|rule| rule.equal && rule.field == field).map(|rule| rule.value.as_str())
-    }
-
-    /// True if every requirement holds; `field` answers the value of a field, empty if the object has none.
-    pub(crate) fn matches<'a>(&self, field: impl Fn(&str) -> &'a str) -> bool {
-        self.0.iter().all(|rule| (field(&rule.field) == rule.value) == rule.equal)
     }
 }
 
-fn split_terms(text: &str) -> impl Iterator<Item = &str> {
-    let mut escaped = false;
-    text.split(move |c| {
-        let splits = c == ',' && !escaped;
-        escaped = c == '\\' && !escaped;
-        splits
-    })
+fn number_refusal(text: &str) -> String {
+    format!("values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer")
 }
 
-fn unescape(value: &str) -> Result<String, String> {
-    let mut plain = String::with_capacity(value.len());
-    let mut chars = value.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some(next @ ('\\' | ',' | '=')) => plain.push(next),
-                Some(next) => return Err(format!("invalid field selector: invalid escape sequence: \\{next}")),
-                None => return Err("invalid field selector: invalid escape sequence: \\".into()),
-            },
-            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {}", c as u32)),
-            _ => plain.push(c),
+/// All that is wrong with a key.
+fn key_refusal(key: &str) -> String {
+    let mut rules = Vec::new();
+    let (prefix, name) = match key.split_once('/') {
+        Some((_, name)) if name.contains('/') => {
+            return format!(
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
+                 an alphanumeric character {OF_NAMES} with an optional DNS subdomain prefix and '/' (e.g. \
+                 'example.com/MyName')"
+            );
         }
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    match prefix {
+        Some("") => rules.push("prefix part must be non-empty".to_owned()),
+        Some(long) if long.len() > 253 => rules.push("prefix part must be no more than 253 bytes".to_owned()),
+        Some(prefix) if !is_subdomain(prefix) => rules.push(format!("prefix part {NO_SUBDOMAIN} {OF_PREFIXES}")),
+        Some(_) | None => {}
     }
-    Ok(plain)
+    if name.is_empty() {
+        rules.push("name part must be non-empty".to_owned());
+    }
+    if name.len() > 63 {
+        rules.push("name part must be no more than 63 bytes".to_owned());
+    }
+    let end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    if !(end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)) {
+        rules.push(format!(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+             alphanumeric character {OF_NAMES}"
+        ));
+    }
+    rules.join("; ")
+}
+
+/// The words of a refusal, or the name of the field that no object can have.
+fn field_refusal(error: &SelectorError) -> Result<String, String> {
+    const INVALID: &str = "invalid field selector";
+    let (text, term) = (error.text(), error.requirement());
+    let SelectorProblem::Unexpected { found, expected } = error.problem() else { return Err(error.to_string()) };
+    if *expected == Expected::Escape {
+        return Err(format!("{INVALID}: invalid escape sequence: {found}"));
+    }
+    if *expected == Expected::EscapedEquals {
+        return Err(format!("{INVALID}: unescaped character in value: {}", u32::from('=')));
+    }
+    match term.find('=') {
+        Some(at) => Ok(term[..at].strip_suffix('!').unwrap_or(&term[..at]).to_owned()),
+        None => Err(format!("invalid selector: '{text}'; can't understand '{term}'")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use informer_core::object::Resource;
 
-    fn chooses(selector: &str, labels: &[(&'static str, &'static str)]) -> bool {
-        LabelSelector::parse(selector)
-            .unwrap()
-            .matches(|key| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
-    }
-
+    /// What a real server of version 1.36 answers.
     #[test]
-    fn labels_are_chosen_as_the_api_does() {
-        let labels = &[("app", "web"), ("n", "7"), ("e", "")];
-        for yes in [
-            "",
-            "app=web",
-            "app==web",
-            "app",
-            "!none",
-            "! none , app = web",
-            "app!=db",
-            "none!=db",
-            "app in (db, web)",
-            "app notin (db)",
-            "none notin (db)",
-            "e=",
-            "e in ()",
-            "e in (x,)",
-            "n>6,n<8",
-            "x.y/z notin (a),n",
+    fn label_selectors_are_refused_in_the_words_of_the_real_server() {
+        const NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                            with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                            validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+        const PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+                              characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                              'example.com', regex used for validation is \
+                              '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+        const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+                             '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+                             'my_value',  or '12345', regex used for validation is \
+                             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+        let long = "n".repeat(64);
+        for (text, refusal) in [
+            ("=b", "found '=', expected: !, identifier, or 'end of string'".to_owned()),
+            ("a,", "found '', expected: identifier after ','".into()),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'".into()),
+            ("!a=b", "found '=', expected: ',' or 'end of string'".into()),
         ] {
-            assert!(chooses(yes, labels), "{yes}");
+            assert_eq!(labels(text).unwrap_err(), refusal, "{text}");
         }
-        for no in
-            ["app=db", "!app", "app!=web", "none", "app in (db)", "app notin (web)", "n>7", "app<9", "none in (a)"]
-        {
-            assert!(!chooses(no, labels), "{no}");
-        }
-    }
-
-    #[test]
-    fn broken_label_selectors_are_named() {
-        for (text, error) in [
-            ("a===b", "unable to parse requirement: found '=', expected: identifier"),
-            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
-            ("=b", "found '=', expected: !, identifier, or 'end of string'"),
-            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-            ("a,", "found '', expected: identifier after ','"),
-            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        for (text, refusal) in [
+            ("a===b", "found '=', expected: identifier".to_owned()),
+            ("a>=1", "found '=', expected: identifier".into()),
+            ("!", "found '', expected: identifier".into()),
+            ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt".into()),
+            ("a!b", "found '!', expected: in, notin, =, ==, !=, gt, lt".into()),
+            ("a in b", "found 'b' expected: '('".into()),
+            ("a in (", "found '', expected: ',', ')' or identifier".into()),
+            ("a in (b,", "found '', expected: ',', or identifier".into()),
+            ("a in (-b", "found '', expected: ',' or ')'".into()),
+            ("a>x", "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer".into()),
+            ("a>,b", "values[0]: Invalid value: \"\": for 'Gt', 'Lt' operators, the value must be an integer".into()),
+            ("b,a>-1", format!("values[0][a]: Invalid value: \"-1\": {VALUE}")),
+            ("a notin (b,-b)", format!("values[0][a]: Invalid value: \"-b\": {VALUE}")),
+            (&format!("a={long}"), format!("values[0][a]: Invalid value: \"{long}\": must be no more than 63 bytes")),
+            ("-a", format!("<nil>: Invalid value: \"-a\": {NAME}")),
+            (&long, format!("<nil>: Invalid value: \"{long}\": name part must be no more than 63 bytes")),
             (
-                "a>x",
-                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must \
-                 be an integer",
+                "/",
+                format!(
+                    "<nil>: Invalid value: \"/\": prefix part must be non-empty; name part must be non-empty; {NAME}"
+                ),
             ),
+            ("A_/x", format!("<nil>: Invalid value: \"A_/x\": {PREFIX}")),
         ] {
-            assert_eq!(LabelSelector::parse(text).unwrap_err(), error, "{text}");
+            assert_eq!(labels(text).unwrap_err(), format!("unable to parse requirement: {refusal}"), "{text}");
         }
-        assert!(LabelSelector::parse("a=-b-").is_err());
-        assert!(LabelSelector::parse("_b/=1").is_err());
+        assert!(labels("a/b/c").unwrap_err().contains("a valid label key must consist of"));
     }
 
     #[test]
-    fn fields_are_chosen_as_the_api_does() {
-        let chooses = |text: &str| {
-            FieldSelector::parse(text).unwrap().matches(|field| match field {
-                "metadata.name" => "a,b",
-                _ => "",
-            })
-        };
-        assert!(chooses("") && chooses(",") && chooses(r"metadata.name=a\,b") && chooses("spec.nodeName="));
-        assert!(chooses(r"metadata.name!=a,metadata.name==a\,b"));
-        assert!(!chooses("metadata.name=a") && !chooses(r"metadata.name!=a\,b"));
-    }
-
-    #[test]
-    fn broken_field_selectors_are_named() {
-        for (text, error) in [
+    fn field_selectors_are_refused_in_the_words_of_the_real_server() {
+        for (text, refusal) in [
             ("foo", "invalid selector: 'foo'; can't understand 'foo'"),
+            ("b=c,!a", "invalid selector: 'b=c,!a'; can't understand '!a'"),
             ("a=b=c", "invalid field selector: unescaped character in value: 61"),
             (r"a=\x", r"invalid field selector: invalid escape sequence: \x"),
+            (r"a=\", r"invalid field selector: invalid escape sequence: \"),
         ] {
-            assert_eq!(FieldSelector::parse(text).unwrap_err(), error);
+            assert_eq!(Fields::parse(text).unwrap_err(), refusal);
         }
+    }
+
+    #[test]
+    fn fields_that_a_resource_does_not_know_are_refused() {
+        let pods = Shape::new(&Resource::namespaced("", "v1", "pods", "Pod"), false);
+        let configmaps = Shape::new(&Resource::namespaced("", "v1", "configmaps", "ConfigMap"), false);
+        let of = |text: &str, shape| Fields::parse(text).unwrap().of(shape).map(|selector| selector.to_string());
+        assert_eq!(of(",spec.nodeName==n,metadata.name!=b", &pods).unwrap(), "metadata.name!=b,spec.nodeName=n");
+        assert_eq!(of("metadata.namespace=a", &configmaps).unwrap(), "metadata.namespace=a");
+        // The last three are fields to the real server, and nobody has them.
+        for (text, field) in [("spec.foo=x", "spec.foo"), ("=x", ""), ("a!b!=c", "a!b"), (r"a\,b=c", r"a\,b")] {
+            assert_eq!(of(text, &pods).unwrap_err(), format!("field label not supported: {field}"));
+        }
+        assert_eq!(
+            of("metadata.name =x", &configmaps).unwrap_err(),
+            r#""metadata.name " is not a known field selector: only "metadata.name", "metadata.namespace""#
+        );
     }
 }

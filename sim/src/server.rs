@@ -22,10 +22,10 @@ use crate::message::{CallId, HttpRequest, Input, Output};
 use crate::object::{Shape, StoredObject};
 use crate::status::Status;
 use crate::table::Table;
-use crate::wall::rfc3339;
 use informer_core::object::{Key, Resource};
 use informer_core::rng::Rng;
 use informer_core::time::{Clock, Deadline, Duration, Time};
+use informer_core::wire::rfc3339;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@
 
 use crate::message::CallId;
 use crate::object::{Shape, StoredObject};
-use crate::select::{FieldSelector, LabelSelector};
 use informer_core::object::{Key, Resource};
+use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::time::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -48,12 +48,12 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn matches(&self, object: &StoredObject, shape: &Shape) -> bool {
         (self.namespace.is_empty() || object.key().namespace() == self.namespace)
-            && self.labels.matches(|name| object.label(name))
-            && self.fields.matches(|path| object.field(shape, path))
+            && self.labels.matches_labels(|name| object.label(name))
+            && self.fields.matches(|path| Some(object.field(shape, path)))
     }
 
     pub(crate) fn has_selector(&self) -> bool {
-        !self.labels.is_empty() || !self.fields.is_empty()
+        !self.labels.is_everything() || !self.fields.is_everything()
     }
 
     /// What a change is to a watch with this selection (C9): the frame's type, and the object whose content it shows.

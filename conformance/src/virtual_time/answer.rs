@@ -126,15 +126,13 @@ fn body(mut timeline: Timeline, left: Option<u64>) -> Option<(u64, Stage, Arriva
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Scenario, Verb};
+    use crate::fixtures::served;
+    use crate::scenario::Verb;
     use crate::script::Script;
 
     fn answer(reply: &str) -> Answer {
-        let scenario = Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [{{"when": {{"verb": "list"}}, "reply": {reply}}}],
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ));
-        Answer::new(Script::new(&scenario.unwrap().server).request(0, Verb::List, &[], &[]))
+        let scenario = served(&format!(r#"[{{"when": {{"verb": "list"}}, "reply": {reply}}}]"#));
+        Answer::new(Script::new(&scenario.server).request(0, Verb::List, &[], &[]))
     }
 
     /// Everything that arrives, each with its moment.

@@ -123,15 +123,12 @@ impl<'a> Handler<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::fixtures;
     use informer_core::store::Store;
     use informer_core::{Key, Obj, Object, Resource, Uid, Version};
 
     fn spec(handler: &str) -> HandlerSpec {
-        let scenario = Scenario::from_str(&format!(
-            r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], "handlers": [{handler}],
-                "resource": {{"group": "", "version": "v1", "resource": "pods", "kind": "Pod", "namespaced": true}}}}"#
-        ));
+        let scenario = fixtures::scenario(&format!(r#""runForMs": 1000, "server": [], "handlers": [{handler}]"#));
         scenario.unwrap().handlers.remove(0)
     }
 

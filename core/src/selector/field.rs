@@ -1,6 +1,6 @@
 //! [`FieldSelector`]: requirements on the values of fields, all of which must hold.
 
-use super::error::{Problem, SelectorError};
+use super::error::{Expected, SelectorError, SelectorProblem};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -73,7 +73,7 @@ impl FieldSelector {
     }
 
     fn one(field: &str, value: &str, equal: bool) -> Result<Self, SelectorError> {
-        check_field(field, field, 0)?;
+        Term { text: field, from: 0, end: field.len() }.check_field(field.len())?;
         Ok(FieldSelector {
             requirements: alloc::vec![FieldRequirement { field: field.into(), value: value.into(), equal }],
         })
@@ -160,22 +160,35 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-fn unexpected(text: &str, at: usize, found: &str, expected: &'static str) -> SelectorError {
-    SelectorError::new(SELECTOR, text, at, Problem::Unexpected { found: found.to_string(), expected })
+/// One requirement of `text`, from byte `from` to byte `end`.
+#[derive(Clone, Copy)]
+struct Term<'a> {
+    text: &'a str,
+    from: usize,
+    end: usize,
 }
 
-/// Checks a field's path, which starts at byte `at` of `text`. The server compares it byte for byte, so a space that
-/// slipped in would make it another field.
-fn check_field(text: &str, field: &str, at: usize) -> Result<(), SelectorError> {
-    const EXPECTED: &str = "a field such as metadata.name, then =, == or !=";
-    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '=' | '!' | ',' | '\\');
-    match field.char_indices().find(|(_, c)| odd(*c)) {
-        Some((offset, c)) => Err(unexpected(text, at + offset, &field[offset..offset + c.len_utf8()], EXPECTED)),
-        None if field.is_empty() => {
-            let found = text[at..].chars().next().map_or(String::new(), |c| c.to_string());
-            Err(unexpected(text, at, &found, EXPECTED))
+impl Term<'_> {
+    fn unexpected(self, at: usize, found: &str, expected: Expected) -> SelectorError {
+        let problem = SelectorProblem::Unexpected { found: found.into(), expected };
+        SelectorError::new(SELECTOR, self.text, self.from..self.end, at, problem)
+    }
+
+    /// Checks the field's path, the first `len` bytes. The server compares it byte for byte, so a space that slipped in
+    /// would make it another field.
+    fn check_field(self, len: usize) -> Result<(), SelectorError> {
+        let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '=' | '!' | ',' | '\\');
+        let (rest, at) = (&self.text[self.from..], self.from);
+        match rest[..len].char_indices().find(|(_, c)| odd(*c)) {
+            Some((offset, c)) => {
+                Err(self.unexpected(at + offset, &rest[offset..offset + c.len_utf8()], Expected::Field))
+            }
+            None if len == 0 => {
+                let found = &rest[..rest.chars().next().map_or(0, char::len_utf8)];
+                Err(self.unexpected(at, found, Expected::Field))
+            }
+            None => Ok(()),
         }
-        None => Ok(()),
     }
 }
 
@@ -188,7 +201,7 @@ impl FromStr for FieldSelector {
         while at < text.len() {
             let end = at + term_len(&text[at..]);
             if end > at {
-                selector.requirements.push(requirement(text, at, end)?);
+                selector.requirements.push(requirement(Term { text, from: at, end })?);
             }
             at = end + 1;
         }
@@ -209,21 +222,17 @@ fn term_len(text: &str) -> usize {
     text.len()
 }
 
-/// Reads the part of `text` from `at` to `end`.
-fn requirement(text: &str, at: usize, end: usize) -> Result<FieldRequirement, SelectorError> {
-    let term = &text[at..end];
-    let length = term.find(['=', '!']).filter(|length| {
-        let operator = &term[*length..];
-        operator.starts_with('=') || operator.starts_with("!=")
-    });
-    let Some(length) = length else {
-        check_field(text, term, at)?;
-        return Err(unexpected(text, end, text[end..].get(..1).unwrap_or(""), "=, == or !="));
+fn requirement(term: Term<'_>) -> Result<FieldRequirement, SelectorError> {
+    let Term { text, from, end } = term;
+    let part = &text[from..end];
+    let Some(equals) = part.find('=') else {
+        term.check_field(part.len())?;
+        return Err(term.unexpected(end, text[end..].get(..1).unwrap_or(""), Expected::FieldOperator));
     };
-    let field = &term[..length];
-    check_field(text, field, at)?;
-    let equal = !term[length..].starts_with('!');
-    let start = at + length + if term[length + 1..].starts_with('=') { 2 } else { 1 };
+    let equal = !part[..equals].ends_with('!');
+    let length = if equal { equals } else { equals - 1 };
+    let field = &part[..length];
+    let start = from + equals + if equal && part[equals + 1..].starts_with('=') { 2 } else { 1 };
 
     let mut value = String::new();
     let mut characters = text[start..end].char_indices();
@@ -233,13 +242,15 @@ fn requirement(text: &str, at: usize, end: usize) -> Result<FieldRequirement, Se
                 Some((_, escaped @ ('\\' | ',' | '='))) => value.push(escaped),
                 other => {
                     let found = &text[start + offset..other.map_or(end, |(next, c)| start + next + c.len_utf8())];
-                    return Err(unexpected(text, start + offset, found, "one of \\\\ \\, \\="));
+                    return Err(term.unexpected(start + offset, found, Expected::Escape));
                 }
             },
-            '=' => return Err(unexpected(text, start + offset, "=", "\\= for an equals sign inside the value")),
+            '=' => return Err(term.unexpected(start + offset, "=", Expected::EscapedEquals)),
             plain => value.push(plain),
         }
     }
+    // Last, as on the server: that a field is known is a question for later.
+    term.check_field(length)?;
     Ok(FieldRequirement { field: field.into(), value: value.into_boxed_str(), equal })
 }
 
@@ -286,6 +297,7 @@ mod tests {
             ("!a", 0),
             ("a!b=c", 1),
             (r"a\,b=c", 1),
+            (r"a b=\n", 4),
         ] {
             let error = text.parse::<FieldSelector>().unwrap_err();
             assert_eq!(error.position(), at, "{error}");

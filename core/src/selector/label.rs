@@ -1,6 +1,6 @@
 //! [`LabelSelector`]: requirements on labels, all of which must hold.
 
-use super::error::{LabelError, MatchesNothing, Problem, SelectorError};
+use super::error::{Expected, LabelError, LabelPart, MatchesNothing, SelectorError, SelectorProblem};
 use super::lexer::{Kind, Lexer, Token};
 use super::syntax;
 use crate::object::Meta;
@@ -11,9 +11,6 @@ use core::fmt;
 use core::str::FromStr;
 
 const SELECTOR: &str = "label selector";
-const AFTER_A_KEY: &str = "one of = == != in notin > <, or \",\" or the end";
-const AFTER_A_REQUIREMENT: &str = "\",\" or the end";
-const A_KEY: &str = "a key, or \"!\" and a key";
 
 /// Requirements on labels, all of which must hold.
 ///
@@ -239,7 +236,7 @@ fn set<V: AsRef<str>>(key: &str, values: impl IntoIterator<Item = V>) -> Result<
     }
     if set.is_empty() {
         let rule = alloc::format!("the requirement on {key:?} has no value: name at least one");
-        return Err(LabelError { part: "set of label values", text: String::from("()"), rule: rule.into() });
+        return Err(LabelError { part: LabelPart::Set, text: String::from("()"), rule: rule.into() });
     }
     set.sort();
     set.dedup();
@@ -322,7 +319,7 @@ impl FromStr for LabelSelector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let mut parser = Parser { text, lexer: Lexer::new(text) };
+        let mut parser = Parser { text, lexer: Lexer::new(text), from: 0 };
         let mut requirements = Vec::new();
         if parser.lexer.peek().kind == Kind::End {
             return Ok(Self::everything());
@@ -334,7 +331,7 @@ impl FromStr for LabelSelector {
                 return Ok(Self::all(requirements));
             }
             if token.kind != Kind::Comma {
-                return Err(parser.unexpected(token, AFTER_A_REQUIREMENT));
+                return Err(parser.unexpected(token, Expected::EndOfRequirement));
             }
         }
     }
@@ -343,29 +340,36 @@ impl FromStr for LabelSelector {
 struct Parser<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
+    /// Where the requirement that is being read begins.
+    from: usize,
 }
 
 impl Parser<'_> {
-    fn unexpected(&self, token: Token<'_>, expected: &'static str) -> SelectorError {
-        let problem = Problem::Unexpected { found: token.text.to_string(), expected };
-        SelectorError::new(SELECTOR, self.text, token.at, problem)
+    fn unexpected(&self, token: Token<'_>, expected: Expected) -> SelectorError {
+        self.error(token, SelectorProblem::Unexpected { found: token.text.into(), expected })
     }
 
-    fn invalid(&self, at: usize) -> impl Fn(LabelError) -> SelectorError {
-        move |error| SelectorError::new(SELECTOR, self.text, at, Problem::Label(error))
+    fn invalid(&self, token: Token<'_>) -> impl Fn(LabelError) -> SelectorError {
+        move |error| self.error(token, SelectorProblem::Label(error))
+    }
+
+    fn error(&self, token: Token<'_>, problem: SelectorProblem) -> SelectorError {
+        let requirement = self.from..token.at + token.text.len();
+        SelectorError::new(SELECTOR, self.text, requirement, token.at, problem)
     }
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         let mut token = self.lexer.next();
+        self.from = token.at;
         let absent = token.kind == Kind::Not;
         if absent {
             token = self.lexer.next();
         }
         if token.kind != Kind::Word {
-            return Err(self.unexpected(token, if absent { "a key" } else { A_KEY }));
+            return Err(self.unexpected(token, if absent { Expected::Key } else { Expected::Requirement }));
         }
         let key = token.text;
-        syntax::check_key(key).map_err(self.invalid(token.at))?;
+        syntax::check_key(key).map_err(self.invalid(token))?;
         let key = key.into();
         if absent {
             return Ok(Requirement { key, test: LabelTest::Absent });
@@ -381,7 +385,7 @@ impl Parser<'_> {
             (Kind::Less, _) => LabelTest::Less(self.number()?),
             (Kind::Word, "in") => LabelTest::In(self.values()?),
             (Kind::Word, "notin") => LabelTest::NotIn(self.values()?),
-            _ => return Err(self.unexpected(operator, AFTER_A_KEY)),
+            _ => return Err(self.unexpected(operator, Expected::Operator)),
         };
         Ok(Requirement { key, test })
     }
@@ -393,48 +397,55 @@ impl Parser<'_> {
             return Ok("".into());
         }
         if token.kind != Kind::Word {
-            return Err(self.unexpected(token, "a value, \",\" or the end"));
+            return Err(self.unexpected(token, Expected::Value));
         }
         self.lexer.next();
-        syntax::check_value(token.text).map_err(self.invalid(token.at))?;
+        syntax::check_value(token.text).map_err(self.invalid(token))?;
         Ok(token.text.into())
     }
 
     fn number(&mut self) -> Result<i64, SelectorError> {
         let token = self.lexer.next();
         if token.kind != Kind::Word {
-            return Err(self.unexpected(token, "an integer"));
+            return Err(self.unexpected(token, Expected::Number));
         }
-        syntax::check_number(token.text).map_err(self.invalid(token.at))
+        syntax::check_number(token.text).map_err(self.invalid(token))
     }
 
-    /// `(a,b,,c)`: words between commas, any of them empty. (apimachinery refuses `(a,,)` although it accepts `(a,)`
-    /// and `(,,a)`. We read all three; the text that we send is canonical and names the empty value once.)
+    /// `(a,b,,c)`: words between commas, any of them empty. The text that we send names the empty value once.
     fn values(&mut self) -> Result<Box<[Box<str>]>, SelectorError> {
         let open = self.lexer.next();
         if open.kind != Kind::Open {
-            return Err(self.unexpected(open, "\"(\""));
+            return Err(self.unexpected(open, Expected::Set));
         }
-        let mut values = Vec::<Box<str>>::new();
+        let mut values = Vec::new();
         loop {
             let mut token = self.lexer.next();
-            let mut value = "";
+            let mut expected = Expected::ValueOfSet;
             if token.kind == Kind::Word {
-                value = token.text;
-                syntax::check_value(value).map_err(self.invalid(token.at))?;
+                values.push(token);
+                expected = Expected::EndOfValue;
                 token = self.lexer.next();
+            } else {
+                values.push(Token { text: "", ..token });
             }
-            values.push(value.into());
             if token.kind == Kind::Close {
                 break;
             }
             if token.kind != Kind::Comma {
-                return Err(self.unexpected(token, "\",\" or \")\""));
+                return Err(self.unexpected(token, expected));
             }
         }
-        values.sort();
-        values.dedup();
-        Ok(values.into_boxed_slice())
+        values.sort_by_key(|value| value.text);
+        values.dedup_by_key(|value| value.text);
+        // As the server has it: first whether it is a set at all, then its values.
+        values
+            .into_iter()
+            .map(|value| {
+                syntax::check_value(value.text).map_err(self.invalid(value))?;
+                Ok(value.text.into())
+            })
+            .collect()
     }
 }
 
@@ -557,6 +568,7 @@ mod tests {
             ("a in (1,)", "a in (,1)"),
             ("a in(2,1,1)", "a in (1,2)"),
             ("a in (,)", "a in ()"),
+            ("a in (b,,)", "a in (,b)"),
             ("x in (foo,,baz),y,z notin ()", "x in (,baz,foo),y,z notin ()"),
             ("a,!b,c!=d", "a,!b,c!=d"),
             ("x=,z=", "x=,z="),
@@ -588,6 +600,8 @@ mod tests {
             "label selector \"a===1\": found \"=\" at byte 3, expected a value, \",\" or the end"
         );
         assert_eq!(error("a b").position(), 2);
+        assert_eq!(error("c,a in (-b,_d").requirement(), "a in (-b,_d"); // not a set, whatever its values
+        assert_eq!((error("c,a in (_,-b)").requirement(), error("c,a in (_,-b)").position()), ("a in (_,-b", 10));
         let bad_key = error("ok,a||b=1");
         assert!(bad_key.to_string().starts_with("label selector \"ok,a||b=1\": at byte 3: \"a||b\" is no label key: "));
         let source = core::error::Error::source(&bad_key).unwrap();

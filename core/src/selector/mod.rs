@@ -35,6 +35,7 @@ mod label;
 mod lexer;
 mod syntax;
 
-pub use error::{LabelError, MatchesNothing, SelectorError};
+pub use error::{Expected, LabelError, LabelPart, MatchesNothing, SelectorError, SelectorProblem};
 pub use field::{FieldRequirement, FieldSelector};
 pub use label::{LabelSelector, LabelTest, Requirement};
+pub use syntax::is_subdomain;

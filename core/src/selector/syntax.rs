@@ -1,6 +1,6 @@
 //! What a label's key and value may look like: apimachinery's `IsQualifiedName` and `IsValidLabelValue`.
 
-use super::error::LabelError;
+use super::error::{LabelError, LabelPart};
 use alloc::borrow::Cow;
 use alloc::string::ToString;
 
@@ -17,8 +17,15 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// A DNS subdomain (RFC 1123): labels of lower-case letters, digits and inner hyphens, joined by dots.
-fn is_subdomain(text: &str) -> bool {
+/// True for a DNS subdomain (RFC 1123): labels of lower-case letters, digits and inner hyphens, joined by dots; 253 bytes
+/// at most. The prefix of a label's key must be one, and so must the names of most objects.
+///
+/// ```
+/// use informer_core::selector::is_subdomain;
+///
+/// assert!(is_subdomain("app.kubernetes.io") && !is_subdomain("App") && !is_subdomain("a..b"));
+/// ```
+pub fn is_subdomain(text: &str) -> bool {
     let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= PREFIX_MAX
         && text.split('.').all(|label| {
@@ -45,7 +52,7 @@ pub(super) fn check_key(key: &str) -> Result<(), LabelError> {
     } else {
         return Ok(());
     };
-    Err(LabelError { part: "label key", text: key.to_string(), rule: Cow::Borrowed(rule) })
+    Err(LabelError { part: LabelPart::Key, text: key.to_string(), rule: Cow::Borrowed(rule) })
 }
 
 /// Checks the value of a label; the empty one is fine.
@@ -55,7 +62,7 @@ pub(super) fn check_value(value: &str) -> Result<(), LabelError> {
     }
     let rule =
         "it must be empty, or 1 to 63 letters, digits, \"-\", \"_\" or \".\", with a letter or digit at both ends";
-    Err(LabelError { part: "label value", text: value.to_string(), rule: Cow::Borrowed(rule) })
+    Err(LabelError { part: LabelPart::Value, text: value.to_string(), rule: Cow::Borrowed(rule) })
 }
 
 /// Reads the number of a comparison. The server reads it as a signed 64-bit decimal, but also wants a label value, so
@@ -67,7 +74,7 @@ pub(super) fn check_number(value: &str) -> Result<i64, LabelError> {
         }
     }
     let rule = "\">\" and \"<\" compare with an integer from 0 to 9223372036854775807";
-    Err(LabelError { part: "number", text: value.to_string(), rule: Cow::Borrowed(rule) })
+    Err(LabelError { part: LabelPart::Number, text: value.to_string(), rule: Cow::Borrowed(rule) })
 }
 
 #[cfg(test)]

@@ -1,4 +1,32 @@
-//! [`unix_seconds`]: the dates of HTTP, in the three forms that a recipient must read (RFC 9110, 5.6.7).
+//! [`rfc3339`] and [`unix_seconds`]: the dates that the API writes, and the dates of HTTP in the three forms that a
+//! recipient must read (RFC 9110, 5.6.7).
+
+use alloc::format;
+use alloc::string::String;
+
+/// The moment `unix_seconds` after the beginning of 1970 as the API writes it: RFC 3339 with whole seconds, in UTC.
+///
+/// ```
+/// assert_eq!(informer_core::wire::rfc3339(1_767_225_599), "2025-12-31T23:59:59Z");
+/// ```
+pub fn rfc3339(unix_seconds: u64) -> String {
+    let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years start in March here, so that a leap day comes last;
+/// 400 years always have 146,097 days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
 
 /// Seconds since 1970 of a date, or `None` if it is none: `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37
 /// GMT` or `Sun Nov  6 08:49:37 1994`. The day of the week is not checked. Two digits of a year mean 1970 to 2069.
@@ -62,6 +90,22 @@ fn number(text: &str, digits: usize) -> Option<i64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn written_dates_are_right_around_leap_days_and_year_ends() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_164_799, "2024-02-28T23:59:59Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (1_767_225_600, "2026-01-01T00:00:00Z"),
+            (4_107_542_399, "2100-02-28T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(seconds), text);
+        }
+    }
 
     #[test]
     fn the_three_forms_mean_the_same() {

@@ -12,8 +12,9 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `request`, `head`, `date` | what is sent, and the head of what comes back |
-//! | `body`, `gzip` | the content encoding |
+//! | `request`, `percent` | what is sent, and how its target is encoded |
+//! | `head`, `date` | the head of what comes back, and the dates in it |
+//! | `body`, `gzip`, `crc32` | the content encoding |
 //! | `list`, `frames` | the two kinds of bodies; `unit` and `scan` under them, `opening` for what is no JSON |
 //! | `batch` | objects as they came, with their identity |
 //! | `status`, `error`, `excerpt`, `limits` | what can go wrong, in words |
@@ -36,6 +37,7 @@
 
 mod batch;
 mod body;
+mod crc32;
 mod date;
 mod error;
 mod excerpt;
@@ -45,6 +47,7 @@ mod head;
 mod limits;
 mod list;
 mod opening;
+mod percent;
 mod request;
 mod scan;
 mod status;
@@ -54,11 +57,14 @@ mod unit;
 
 pub use batch::{ItemKind, RawBatch, RawItem};
 pub use body::Body;
+pub use crc32::Crc32;
+pub use date::rfc3339;
 pub use error::WireError;
 pub use frames::{Control, Fed, FrameDecoder};
 pub use gzip::{Gunzip, GzipError};
 pub use head::Head;
 pub use limits::Limits;
 pub use list::{ListDecoder, ListEnd};
+pub use percent::{percent_decode, query_pairs};
 pub use request::{Request, RequestId, Verb};
 pub use status::{Status, standard_reason};

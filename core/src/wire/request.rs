@@ -21,6 +21,7 @@
 //! assert_eq!(request.query_value("limit"), Some("500"));
 //! ```
 
+use super::percent::encode;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -123,21 +124,6 @@ impl Request {
     /// The value of the first parameter called `name`.
     pub fn query_value(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
-    }
-}
-
-/// Encodes all but the unreserved characters of RFC 3986. A space becomes `%20`, which is right in a query and in a form
-/// alike; `+` is right only in one of them.
-fn encode(out: &mut String, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
     }
 }
 

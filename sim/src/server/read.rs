@@ -5,12 +5,13 @@ use super::{Answer, Server};
 use crate::body::{ListBody, WatchBody};
 use crate::message::HttpRequest;
 use crate::object::{Shape, StoredObject};
-use crate::query::{ListOptions, Match, pairs, parse_version};
+use crate::query::{ListOptions, Match, parse_version};
 use crate::status::Status;
 use crate::table::{Objects, Selection, range};
 use crate::token::Token;
 use informer_core::object::Key;
 use informer_core::time::Duration;
+use informer_core::wire::query_pairs;
 use std::sync::Arc;
 
 /// What stands in one page, and the token and remaining count of the next.
@@ -21,9 +22,8 @@ const WATCH_AT_LEAST: Duration = Duration::from_secs(1_800);
 
 impl Server {
     pub(super) fn get_one(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
-        let pairs = pairs(&request.query);
-        let version = pairs.iter().find(|(name, _)| name == "resourceVersion").map_or("", |(_, value)| value);
-        match parse_version(version).map_err(Status::internal)? {
+        let version = query_pairs(&request.query).find(|(name, _)| name == "resourceVersion");
+        match parse_version(&version.unwrap_or_default().1).map_err(Status::internal)? {
             Some(version) if version > self.version => Ok(Answer::Wait { version, watch: false }),
             Some(_) | None => {
                 let object = self.find(target)?;
@@ -33,22 +33,10 @@ impl Server {
     }
 
     fn selection(&self, target: &Target, options: &mut ListOptions) -> Result<Selection, Status> {
-        let shape = &self.tables[target.table].shape;
-        for field in options.fields.fields() {
-            let known =
-                matches!(field, "metadata.name" | "metadata.namespace") || shape.fields.iter().any(|f| f == field);
-            if !known {
-                return Err(Status::bad_request(if shape.custom || !shape.fields.is_empty() {
-                    format!("field label not supported: {field}")
-                } else {
-                    format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-                }));
-            }
-        }
         Ok(Selection {
             namespace: target.namespace.clone(),
             labels: std::mem::take(&mut options.labels),
-            fields: std::mem::take(&mut options.fields),
+            fields: options.fields.of(&self.tables[target.table].shape).map_err(Status::bad_request)?,
         })
     }
 
@@ -98,7 +86,7 @@ impl Server {
             view
         };
 
-        let one = selection.fields.exactly("metadata.name");
+        let one = selection.fields.value_of("metadata.name");
         let one = one.filter(|_| !(table.resource.namespaced && selection.namespace.is_empty()));
         let (items, more) = match one {
             // One name in one place is looked up, and has no next page.

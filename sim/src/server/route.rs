@@ -2,8 +2,9 @@
 
 use super::{Answer, MAX_BODY, Server};
 use crate::message::HttpRequest;
-use crate::query::{ListOptions, decode};
+use crate::query::ListOptions;
 use crate::status::Status;
+use informer_core::wire::percent_decode;
 
 /// The key of [`Server::routes`].
 pub(super) fn of(group: &str, version: &str, plural: &str) -> String {
@@ -78,7 +79,7 @@ impl Server {
     }
 
     fn target(&self, path: &str) -> Result<Target, Lost> {
-        let parts: Vec<String> = path.split('/').skip(1).map(|part| decode(part, false)).collect();
+        let parts: Vec<String> = path.split('/').skip(1).map(percent_decode).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let (group, version, mut rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),

@@ -5,10 +5,11 @@ use super::{Answer, Server, crd};
 use crate::message::HttpRequest;
 use crate::object::{Draft, StoredObject, dense};
 use crate::query::parse_version;
-use crate::select::is_subdomain;
+use crate::select::NO_SUBDOMAIN;
 use crate::status::{Cause, Named, Status};
 use crate::text::{members, merge};
 use informer_core::object::{Key, Resource};
+use informer_core::selector::is_subdomain;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -135,12 +136,7 @@ impl Server {
         // Names of roles and bindings may be any segment of a path.
         let rbac = self.tables[target.table].resource.group == "rbac.authorization.k8s.io";
         if !(is_subdomain(&draft.name) || rbac && !draft.name.contains(['/', '%'])) {
-            let cause = Cause::invalid(
-                "metadata.name",
-                format_args!("{:?}", draft.name),
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                 start and end with an alphanumeric character",
-            );
+            let cause = Cause::invalid("metadata.name", format_args!("{:?}", draft.name), NO_SUBDOMAIN);
             return Err(Status::invalid(&self.by_kind(target), vec![cause]));
         }
         let key = Key::new(&draft.namespace, &draft.name);

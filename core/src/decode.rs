@@ -236,21 +236,23 @@ fn decode_item<T>(
         return Item::Bad { known, bad: BadItem { key: None, version, reason: reason.into() } };
     };
     let uid = Uid::new(raw.uid);
-    let built = foreign(&raw, codec.resource()).map_or_else(
-        || {
-            let mut built = Err(DecodeError::new("the decoder did not run"));
-            match guard.run(&mut || {
-                built = codec.build(raw.json).map(|value| {
+    let built = match foreign(&raw, codec.resource()) {
+        Some(reason) => Err(DecodeError::new(reason)),
+        None => {
+            let mut built = None;
+            let ran = guard.run(&mut || {
+                built = Some(codec.build(raw.json).map(|value| {
                     let object = Obj::new(key.clone(), uid.clone(), version.clone(), value);
                     indexes.fresh(object)
-                });
-            }) {
-                Ok(()) => built,
-                Err(panic) => Err(DecodeError::new(format_args!("user code panicked: {panic}"))),
+                }));
+            });
+            match (ran, built) {
+                (Ok(()), Some(built)) => built,
+                (Ok(()), None) => Err(DecodeError::new("the guard did not run the decoder")),
+                (Err(panic), _) => Err(DecodeError::new(format_args!("user code panicked: {panic}"))),
             }
-        },
-        |reason| Err(DecodeError::new(reason)),
-    );
+        }
+    };
     match (raw.kind, built) {
         (ItemKind::Deleted, built) => Item::Gone { known, key, version, last: built.ok().map(|fresh| fresh.object) },
         (_, Ok(_)) if version.is_empty() => {

@@ -115,6 +115,7 @@ impl Reflector {
         let mut read = || {
             let Some(reader) = listing.reader.as_mut() else { return Ok(()) };
             while let Some(plain) = reader.body.pull(&mut bytes)? {
+                batch.reserve(plain.len());
                 reader.list.feed(plain, &mut batch)?;
             }
             Ok::<(), WireError>(())

@@ -38,6 +38,7 @@ impl StreamReader {
                     return pieces;
                 }
             };
+            batch.reserve(plain.len());
             while !plain.is_empty() {
                 match self.frames.feed(plain, &mut batch) {
                     Ok(Fed::All) => break,

@@ -101,6 +101,11 @@ impl RawBatch {
     }
 
     /// Appends `json`, whose marks count from `base` bytes before it.
+    /// Makes room for what a part of a body of `bytes` may bring, so that the batch does not grow step by step.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     pub(crate) fn append(&mut self, kind: ItemKind, json: &[u8], base: u32, marks: &Marks) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(json);

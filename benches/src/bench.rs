@@ -1,6 +1,6 @@
 //! [`Bench`]: an informer, its store and its rings, driven by hand with scripted answers.
 //!
-//! It is the shortest driver there is: it decodes inline, keeps everything in plain fields and lets time stand still.
+//! It is the shortest driver there is: it decodes inline, keeps everything in plain fields and lets time stand still but for a wait.
 //! What it costs is what the core costs. Anything that a run of the script does not foresee (a failure, a request that
 //! the script has no answer for) panics: a benchmark that measures an error path by mistake is worse than none.
 
@@ -27,6 +27,9 @@ pub struct Bench<T> {
     /// Deliveries of commits, over all rings.
     delivered: u64,
     is_attached: bool,
+    now: Time,
+    /// The script has a watch expire at the moment: the one failure that it foresees.
+    expired: bool,
 }
 
 impl<T: Object> Bench<T> {
@@ -50,6 +53,8 @@ impl<T> Bench<T> {
             request: None,
             delivered: 0,
             is_attached: false,
+            now: Time::ZERO,
+            expired: false,
         };
         for id in 0..handlers {
             bench.input(Input::AddHandler { id: HandlerId(id), resync: None });
@@ -81,10 +86,19 @@ impl<T> Bench<T> {
         assert!(self.informer.has_synced(), "the script's stream has its end marker: {:?}", self.informer);
     }
 
-    /// Forgets the version, and answers the list that follows with `body`.
+    /// Refuses the watch as expired, lets the wait pass, and answers the list that follows with `body`.
     pub fn relist(&mut self, body: &[u8]) {
         let lists = self.informer.stats().lists;
-        self.input(Input::Refresh);
+        self.expired = true;
+        if self.informer.phase() == Phase::Watching {
+            self.event(br#"{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}"#);
+        } else {
+            self.answer(&Head::new(410), b"", Some(&End::Closed));
+        }
+        self.expired = false;
+        let deadline = self.informer.deadline().expect("an expired watch waits before it lists");
+        self.now = deadline.at;
+        self.input(Input::Tick);
         self.answer(&Head::new(200), body, Some(&End::Closed));
         assert_eq!(self.informer.stats().lists, lists + 1, "the script's list is in the store");
     }
@@ -133,25 +147,25 @@ impl<T> Bench<T> {
 
     /// One input, and every output that follows from it.
     fn input(&mut self, input: Input<'_, T>) {
-        self.informer.handle(Time::ZERO, input);
+        self.informer.handle(self.now, input);
         loop {
             match self.informer.poll_output() {
                 Output::Send(request) => self.request = Some(request.id),
                 Output::Decode(mut job) => {
                     job.probe(&self.store);
                     let decoded = job.decode(&self.codec, &self.store.indexers(), &NoGuard);
-                    self.informer.handle(Time::ZERO, Input::Decoded(decoded));
+                    self.informer.handle(self.now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
                     let done = self.store.commit(commit);
                     self.deliver(done.notifications);
-                    self.informer.handle(Time::ZERO, Input::Committed(done.receipt));
+                    self.informer.handle(self.now, Input::Committed(done.receipt));
                 }
                 Output::Attach(id) => {
                     self.is_attached = true;
                     self.rings[id.0 as usize].replay(self.store.snapshot());
                 }
-                Output::Notice(Notice::Failure(failure)) => panic!("not in the script: {failure:?}"),
+                Output::Notice(Notice::Failure(failure)) if !self.expired => panic!("not in the script: {failure:?}"),
                 Output::Wait(_) => break,
                 // The watch that a relist ends, phases, and the like.
                 Output::Cancel(_) | Output::Notice(_) => {}

@@ -87,7 +87,7 @@ impl Options {
             (None, None) => Config::load_default()?,
         };
         if let Some(token) = &self.token {
-            config = config.with_token(token);
+            config = config.with_token(token.clone());
         }
         Ok(if self.insecure { config.insecure(true) } else { config })
     }
@@ -145,7 +145,10 @@ impl Running {
     }
 
     fn handle(&self, name: &str, output: Arc<Output>) -> Registration {
-        let (options, who) = (HandlerOptions::named(name), name.to_string());
+        let mut options = HandlerOptions::named(name);
+        let (who, on_synced) = (name.to_string(), Arc::clone(&output));
+        let named = who.clone();
+        options.on_synced = Some(Arc::new(move || on_synced.synced(&named)));
         let handler = move |notification| output.event(&who, &notification);
         match self {
             Running::Tokio(runtime, _, informer) => {
@@ -203,18 +206,7 @@ pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
         Running::new(&options, FactoryOptions::observed(Arc::new(move |observed| observer.observed(observed))))?;
     output.header();
     for number in 0..options.handlers {
-        let name = format!("h{number}");
-        let registration = running.handle(&name, Arc::clone(&output));
-        let output = Arc::clone(&output);
-        // The handler's own initial calls have returned when this does, so the line comes after theirs.
-        thread::spawn(move || {
-            while !registration.is_finished() {
-                if registration.wait_synced(std::time::Instant::now() + Duration::from_secs(3600)) {
-                    output.synced(&name);
-                    return;
-                }
-            }
-        });
+        running.handle(&format!("h{number}"), Arc::clone(&output));
     }
     let lister = running.lister();
     running.start();

@@ -6,7 +6,7 @@
 use crate::reconcile::{ConfigMap, MANAGED_BY, Widget, WidgetSpec, desired};
 use informer_blocking::{Api, Client, Config, Error, Factory, InformerSpec, LabelSelector, Preconditions};
 use informer_core::rng::Rng;
-use informer_core::{DynamicObject, Key, Object, ObjectMeta, Resource};
+use informer_core::{DynamicObject, Key, ObjectMeta, Resource};
 use informer_sim::serve::Served;
 use informer_sim::{Config as SimConfig, Server};
 use serde_json::json;

@@ -154,7 +154,7 @@ impl Client {
     /// Sends a call and reads its answer: status code and body.
     fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
         let answer = self.ask(request, false).and_then(|(code, body)| {
-            if request.wants_new_credentials(code) { self.ask(request, true) } else { Ok((code, body)) }
+            if request.wants_fresh_credentials(code) { self.ask(request, true) } else { Ok((code, body)) }
         });
         answer.map_err(|fault| Error::Transport {
             request: request.describe(),

@@ -1,1 +1,65 @@
-//! placeholder
+//! Kubernetes informers on tokio: shared caches with handlers, indexes and listers, and controllers on top.
+//!
+//! ```no_run
+//! use informer_tokio::{Client, DynamicObject, Factory, Resource};
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), informer_tokio::Error> {
+//! let factory = Factory::new(Client::connect_default()?);
+//! let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+//! pods.handle(|event| println!("{event}"));
+//! factory.start();
+//! factory.synced(Duration::from_secs(30)).await?;
+//! println!("{} pods in all, {} in kube-system", pods.lister().len(), pods.by_index("namespace").get("kube-system").len());
+//! tokio::time::sleep(Duration::from_secs(60)).await;
+//! factory.stop(Duration::from_secs(5)).await
+//! # }
+//! ```
+//!
+//! With the feature `k8s-openapi` it is `factory.informer::<Pod>()`; with `kube`, types that derive `CustomResource`
+//! work too; a type of one's own needs [`Object`].
+//!
+//! | you want | take |
+//! |---|---|
+//! | a cache | [`Factory::informer`], then [`lister()`](runtime::informer::InformerHandle::lister) and [`Informer::index`] |
+//! | to be told | [`Informer::handle`], [`handle_async`](Informer::handle_async), [`events`](Informer::events) |
+//! | to keep things in a state | [`Controller`] |
+//! | to write | [`Client::api`] |
+//! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//!
+//! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks: one
+//! per informer, one per request in flight, one per handler and worker. The tokio runtime needs its IO and time drivers
+//! (`enable_all`); one thread is enough.
+#![forbid(unsafe_code)]
+
+mod client;
+mod connection;
+mod controller;
+mod driver;
+mod factory;
+mod informer;
+
+pub use client::{Api, Client};
+pub use controller::{Controller, RunningController};
+pub use factory::Factory;
+pub use informer::{Events, Informer};
+
+pub use informer_core as core;
+pub use informer_runtime as runtime;
+
+pub use informer_core::controller::{
+    Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    resource_version_changed, when,
+};
+pub use informer_core::listener::{Cause, Notification, Overflow};
+pub use informer_core::object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};
+pub use informer_core::queue::Limiter;
+pub use informer_core::selector::{FieldSelector, LabelSelector};
+pub use informer_runtime::api::Preconditions;
+pub use informer_runtime::controller::Context;
+pub use informer_runtime::factory::FactoryOptions;
+pub use informer_runtime::handler::{HandlerOptions, Registration};
+pub use informer_runtime::informer::InformerSpec;
+pub use informer_runtime::lister::{Index, Lister};
+pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::{Config, Error, Lagging};

@@ -137,13 +137,14 @@ impl ApiRequest {
         format!("{} {}", self.verb.method(), self.target)
     }
 
-    /// True if the server refused the credentials: send once more, with those that `Config::authorization(true)` gives.
-    pub fn wants_new_credentials(&self, code: u16) -> bool {
+    /// True if the answer says that the credentials are stale: they are then read anew and the call is sent once more,
+    /// and no more often than that.
+    pub fn wants_fresh_credentials(&self, code: u16) -> bool {
         code == 401
     }
 
-    /// True if sending it twice does the same as sending it once, so that a call whose connection died before any of
-    /// the answer came can be sent again. A write may have happened.
+    /// True if the call may be sent again when its connection broke before an answer came: doing it twice is the same
+    /// as doing it once.
     pub fn is_repeatable(&self) -> bool {
         self.verb == Verb::Get
     }

@@ -4,7 +4,7 @@ use crate::factory::FactoryCore;
 use crate::handler::{HandlerOptions, Registration};
 use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
-use crate::observe::{Clock, random_seed};
+use crate::observe::{Clock, Observed, Observer, random_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::controller::{
@@ -73,6 +73,7 @@ impl<T: Object> ControllerBuilder<T> {
             machine: Mutex::new(Controller::new(config)),
             signal: Arc::new(Signal::new()),
             clock: factory.clock(),
+            observer: factory.observer(),
             gates: Mutex::new(Vec::new()),
             open: AtomicBool::new(false),
             workers: self.workers.max(1),
@@ -114,6 +115,7 @@ pub struct ControllerCore {
     machine: Mutex<Controller>,
     signal: Arc<Signal>,
     clock: Clock,
+    observer: Option<Observer>,
     /// Nothing is reconciled before the caches that feed it are whole (B162).
     gates: Mutex<Vec<Registration>>,
     open: AtomicBool,
@@ -167,10 +169,13 @@ impl ControllerCore {
         }
     }
 
-    /// Takes the outcome of a run.
+    /// Takes the outcome of a run and tells the observer.
     pub fn finished(&self, run: Run, verdict: Verdict) -> Finished {
         let finished = self.machine.lock().finished(self.clock.now(), run, verdict);
         self.signal.notify();
+        if let Some(observer) = &self.observer {
+            observer(&Observed::Reconcile(&finished));
+        }
         finished
     }
 

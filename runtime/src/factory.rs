@@ -138,6 +138,10 @@ impl FactoryCore {
         &self.lives
     }
 
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.shared.observer.clone()
+    }
+
     /// Tells the observer.
     pub fn observe(&self, observed: &Observed<'_>) {
         self.shared.observe(observed);
@@ -279,8 +283,8 @@ impl FactoryCore {
         self.shared.changed.notify();
     }
 
-    /// While held, drivers do nothing but wait, and what comes for them piles up in order; when let go they fire timers
-    /// first. For test runs that must know where a driver stands. A stop is carried out all the same.
+    /// Holds the drivers up, or lets them go on: for tests that make time pass while an informer does not run. Events
+    /// wait in order meanwhile; after the release timers fire first, then the events come. A stop is not held up.
     pub fn hold(&self, held: bool) {
         self.held.store(held, Ordering::Release);
         self.shared.wake.notify();
@@ -288,7 +292,7 @@ impl FactoryCore {
 
     /// True while drivers must not run.
     pub fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire)
+        self.held.load(Ordering::Acquire) && !self.is_stopping()
     }
 
     /// True once a stop was asked for.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Instant;
 
 /// How a handler is fed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct HandlerOptions {
     /// For reports.
@@ -19,6 +19,15 @@ pub struct HandlerOptions {
     pub resync: Option<Duration>,
     /// What happens when the handler does not keep up.
     pub overflow: Overflow,
+    /// Called once, between the last notification of the initial state and the first one after it, where the
+    /// notifications are delivered.
+    pub on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for HandlerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "options of handler {:?}", self.name)
+    }
 }
 
 impl HandlerOptions {

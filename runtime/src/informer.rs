@@ -295,10 +295,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     where
         F: FnMut(Notification<T>) + Send + 'static,
     {
+        let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
-        (registration, Box::new(FunctionLoop { deliveries, function, observer, name }))
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
     }
 }
 
@@ -330,8 +331,18 @@ pub enum Step {
 struct FunctionLoop<T, F> {
     deliveries: Deliveries<T>,
     function: F,
+    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
     name: String,
+}
+
+impl<T, F> FunctionLoop<T, F> {
+    fn panicked(&self, text: &str) {
+        self.deliveries.mark_panic();
+        if let Some(observer) = &self.observer {
+            observer(&Observed::HandlerPanic { handler: &self.name, text });
+        }
+    }
 }
 
 impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
@@ -341,13 +352,15 @@ impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionL
             Next::Closed => return Step::Closed,
             Next::Delivery(Delivery::Notification(notification)) => {
                 if let Err(text) = guard::call(|| (self.function)(notification)) {
-                    self.deliveries.mark_panic();
-                    if let Some(observer) = &self.observer {
-                        observer(&Observed::HandlerPanic { handler: &self.name, text: &text });
-                    }
+                    self.panicked(&text);
                 }
             }
-            Next::Delivery(_) => self.deliveries.mark_synced(),
+            Next::Delivery(_) => {
+                if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
+                    self.panicked(&text);
+                }
+                self.deliveries.mark_synced();
+            }
         }
         Step::Delivered
     }

@@ -1,6 +1,7 @@
 //! What can be seen from outside: requests, phases, failures, panics; and the clock.
 
 use crate::sync::Arc;
+use informer_core::controller::Finished;
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
@@ -29,6 +30,8 @@ pub enum Observed<'a> {
         /// The text of the panic.
         text: &'a str,
     },
+    /// A reconcile ended: how, and when its key runs again.
+    Reconcile(&'a Finished),
     /// A handler fell behind under `Overflow::Disconnect` and was removed.
     HandlerDisconnected {
         /// Its name.

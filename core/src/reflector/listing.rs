@@ -47,6 +47,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
+    #[cfg(debug_assertions)]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }

@@ -1,0 +1,227 @@
+//! [`Client`]: one API server, and who we are there; [`Api`]: reads and writes of single objects.
+
+use crate::connection::{Ask, Connector, Fault, Route};
+use informer_core::{Key, Object, Resource};
+use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::sync::Arc;
+use informer_runtime::{Config, Error};
+use serde::Serialize;
+use std::fmt;
+use std::future::ready;
+use std::marker::PhantomData;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a call may take unless told otherwise: as kubectl's default for a write, and less than the minute that the
+/// server allows itself.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A client of one API server. Cheap to clone; clones share a few idle connections.
+///
+/// ```no_run
+/// use informer_tokio::{Client, Config, DynamicObject, Key, Resource};
+///
+/// # async fn example() -> Result<(), informer_tokio::Error> {
+/// let client = Client::connect(Config::from_url("http://127.0.0.1:8001")?)?;
+/// let maps = client.api_of::<DynamicObject>(Resource::namespaced("", "v1", "configmaps", "ConfigMap"));
+/// let key = Key::new("default", "settings");
+/// match maps.get(&key).await {
+///     Ok(map) => println!("{}", map.json()),
+///     Err(error) if error.is_not_found() => println!("there is no {key}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    connector: Arc<Connector>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// A client of this cluster. No connection is made before it is needed.
+    ///
+    /// # Errors
+    ///
+    /// If the certificates or keys of the configuration cannot be used.
+    pub fn connect(config: Config) -> Result<Self, Error> {
+        Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: TIMEOUT })
+    }
+
+    /// A client of the cluster that kubectl would use, or of the one that this pod runs in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load_default`], and [`connect`](Self::connect).
+    pub fn connect_default() -> Result<Self, Error> {
+        Client::connect(Config::load_default()?)
+    }
+
+    /// How long each call of its APIs may take, with all that belongs to it; 30 s by default.
+    #[must_use]
+    pub fn timeout(mut self, within: Duration) -> Self {
+        self.timeout = within;
+        self
+    }
+
+    /// Where it connects to.
+    pub fn config(&self) -> &Config {
+        self.connector.config()
+    }
+
+    pub(crate) fn connector(&self) -> &Arc<Connector> {
+        &self.connector
+    }
+
+    /// Reads and writes of a type's objects.
+    pub fn api<T: Object>(&self) -> Api<T> {
+        const { assert!(!T::DYNAMIC, "this type stands for many resources: use Client::api_of(resource)") };
+        self.api_of(T::resource())
+    }
+
+    /// The same for a type that stands for many resources.
+    pub fn api_of<T: Object>(&self, resource: Resource) -> Api<T> {
+        Api { client: self.clone(), resource, kind: PhantomData }
+    }
+
+    /// Sends a call, and again with fresh credentials if the server wants that.
+    async fn call(&self, request: ApiRequest) -> Result<(u16, Vec<u8>), Error> {
+        let both = async {
+            let (code, body) = self.once(&request, false).await?;
+            if request.wants_fresh_credentials(code) { self.once(&request, true).await } else { Ok((code, body)) }
+        };
+        let late = || failed(&request, format!("no answer within {:?}", self.timeout));
+        timeout(self.timeout, both).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn once(&self, request: &ApiRequest, refresh_credentials: bool) -> Result<(u16, Vec<u8>), Error> {
+        let outgoing = self.connector.request(Ask {
+            method: request.verb.method(),
+            target: &request.target,
+            accept: "application/json",
+            accept_encoding: "identity",
+            content_type: request.content_type,
+            body: request.body.clone(),
+            refresh_credentials,
+        })?;
+        let route = Route { reuse: true, repeatable: request.is_repeatable(), within: self.timeout };
+        let broken = |(Fault::Refused(reason) | Fault::Broken(reason))| failed(request, reason);
+        let (mut connection, response) = self.connector.send(outgoing, route, || ready(())).await.map_err(broken)?;
+        let code = response.status().as_u16();
+        let mut incoming = response.into_body();
+        let mut body = Vec::new();
+        while let Some(part) = connection.part(&mut incoming).await {
+            body.extend_from_slice(&part.map_err(broken)?);
+            if body.len() > MAX_ANSWER {
+                return Err(failed(request, format!("the answer is longer than {MAX_ANSWER} bytes")));
+            }
+        }
+        self.connector.give_back(connection).await;
+        Ok((code, body))
+    }
+}
+
+fn failed(request: &ApiRequest, reason: String) -> Error {
+    Error::Transport { request: request.describe(), reason, source: None }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client of {}", self.config().server)
+    }
+}
+
+/// Reads and writes single objects of one resource, past any cache.
+///
+/// Each call fails with [`Error::Api`] if the server refuses it, and with [`Error::Transport`] if there is no answer in
+/// time or none that can be read. A write that failed with the latter may have happened.
+pub struct Api<T> {
+    client: Client,
+    resource: Resource,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Object> Api<T> {
+    async fn object(&self, request: ApiRequest) -> Result<T, Error> {
+        let (code, body) = self.client.call(request.clone()).await?;
+        request.read_object(code, &body)
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self); [`Error::is_not_found`] if there is none.
+    pub async fn get(&self, key: &Key) -> Result<T, Error> {
+        self.object(ApiRequest::get(&self.resource, key)).await
+    }
+
+    /// Makes an object in a namespace (empty for a cluster-scoped one); returns it as the server has it.
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self); [`Error::is_conflict`] if there is one of this name.
+    pub async fn create<B: Serialize + Sync + ?Sized>(&self, namespace: &str, object: &B) -> Result<T, Error> {
+        self.object(ApiRequest::create(&self.resource, namespace, object)?).await
+    }
+
+    /// Replaces an object, which carries the `resourceVersion` that it replaces.
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self); [`Error::is_conflict`] if that is not the current version.
+    pub async fn update<B: Serialize + Sync + ?Sized>(&self, key: &Key, object: &B) -> Result<T, Error> {
+        self.object(ApiRequest::update(&self.resource, key, object)?).await
+    }
+
+    /// Replaces the status of an object.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update).
+    pub async fn update_status<B: Serialize + Sync + ?Sized>(&self, key: &Key, object: &B) -> Result<T, Error> {
+        self.object(ApiRequest::update_status(&self.resource, key, object)?).await
+    }
+
+    /// Applies a JSON merge patch (RFC 7386).
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self).
+    pub async fn merge_patch<B: Serialize + Sync + ?Sized>(&self, key: &Key, patch: &B) -> Result<T, Error> {
+        self.object(ApiRequest::merge_patch(&self.resource, key, patch)?).await
+    }
+
+    /// Applies a JSON merge patch to the status.
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self).
+    pub async fn merge_patch_status<B: Serialize + Sync + ?Sized>(&self, key: &Key, patch: &B) -> Result<T, Error> {
+        self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?).await
+    }
+
+    /// Deletes an object if the preconditions hold. With finalizers it is still there when this returns.
+    ///
+    /// # Errors
+    ///
+    /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
+    pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+        let request = ApiRequest::delete(&self.resource, key, preconditions);
+        let (code, body) = self.client.call(request.clone()).await?;
+        request.read(code, &body).map(drop)
+    }
+}
+
+impl<T> Clone for Api<T> {
+    fn clone(&self) -> Self {
+        Api { client: self.client.clone(), resource: self.resource.clone(), kind: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Api<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "API of {}", self.resource)
+    }
+}

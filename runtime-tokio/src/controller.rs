@@ -1,0 +1,207 @@
+//! [`Controller`]: reconciles the keys that informers call for, in worker tasks.
+
+use crate::factory::Inner;
+use crate::informer::Informer;
+use informer_core::controller::{Counts, Mapper, Outcome, Predicate, ReconcileError, Verdict};
+use informer_core::queue::Limiter;
+use informer_core::{Key, Object};
+use informer_runtime::controller::{Context, ControllerBuilder, ControllerCore, Work};
+use informer_runtime::factory::Lives;
+use informer_runtime::guard;
+use informer_runtime::informer::InformerHandle;
+use informer_runtime::sync::Arc;
+use std::fmt;
+use std::future::Future;
+use tokio::time::timeout_at;
+
+/// A controller: what it reconciles, and what calls for that.
+///
+/// Reconciles begin when every informer that feeds it is synced. Never do two run for one key; a key that is called for
+/// while it runs runs again. A failed or panicked one is retried with growing waits, which the observer of the factory
+/// is told of.
+///
+/// ```no_run
+/// use informer_tokio::{Controller, DynamicObject, Factory, Outcome, Resource, generation_changed};
+///
+/// # async fn example(factory: Factory) {
+/// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+/// let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+/// let controller = Controller::new(factory.informer_of::<DynamicObject>(widgets))
+///     .when(generation_changed())
+///     .owns(&pods)
+///     .workers(2)
+///     .start(|key, cx| async move {
+///         let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) }; // gone, and its children with it
+///         println!("{key} is at version {}, attempt {}", widget.version(), cx.attempt());
+///         Ok(Outcome::done())
+///     });
+/// factory.start();
+/// controller.stopped().await;
+/// # }
+/// ```
+pub struct Controller<T> {
+    builder: ControllerBuilder<T>,
+    primary: InformerHandle<T>,
+    runtime: Arc<Inner>,
+}
+
+impl<T: Object> Controller<T> {
+    /// A controller of the objects of `primary`: each change of one, and its deletion, calls for its key.
+    pub fn new(primary: Informer<T>) -> Self {
+        let builder = ControllerBuilder::new((*primary).clone());
+        Controller { builder, primary: (*primary).clone(), runtime: Arc::clone(primary.runtime()) }
+    }
+
+    /// Only changes of the object itself that `predicate` passes.
+    #[must_use]
+    pub fn when(mut self, predicate: impl Predicate<T>) -> Self {
+        self.builder = self.builder.when(predicate);
+        self
+    }
+
+    /// Changes of objects that an object of this controller's type owns call for their owner.
+    #[must_use]
+    pub fn owns<U: Object>(mut self, informer: &Informer<U>) -> Self {
+        self.builder = self.builder.owns(informer);
+        self
+    }
+
+    /// Changes of other objects call for the keys that `mapper` names.
+    #[must_use]
+    pub fn watches<U: Object>(mut self, informer: &Informer<U>, mapper: impl Mapper<U>) -> Self {
+        self.builder = self.builder.watches(informer, mapper);
+        self
+    }
+
+    /// How many reconciles may run at a time; 4 by default, at least 1.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.builder = self.builder.workers(workers);
+        self
+    }
+
+    /// How retries are spaced.
+    #[must_use]
+    pub fn limiter(mut self, limiter: Limiter) -> Self {
+        self.builder = self.builder.limiter(limiter);
+        self
+    }
+
+    /// Starts the workers, or has them started with the factory. The factory stops the controller, too.
+    pub fn start<F, Fut>(self, reconcile: F) -> RunningController
+    where
+        F: Fn(Key, Context<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
+    {
+        let (core, sources) = self.builder.build(&self.runtime.core);
+        self.runtime.add_controller(&core);
+        for source in sources {
+            self.runtime.spawn_handler(source);
+        }
+        let reconcile = Arc::new(reconcile);
+        let workers = Arc::new(Lives::default());
+        for _ in 0..core.workers() {
+            let life = workers.enter();
+            let work = work(Arc::clone(&core), self.primary.clone(), Arc::clone(&reconcile));
+            self.runtime.spawn(async move {
+                let _life = life;
+                work.await;
+            });
+        }
+        RunningController { core, workers }
+    }
+
+    /// [Starts](Self::start) the controller and waits until it has stopped: when the factory does. If this future is
+    /// dropped the controller stops, too; reconciles that run complete.
+    pub async fn run<F, Fut>(self, reconcile: F)
+    where
+        F: Fn(Key, Context<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
+    {
+        struct StopOnDrop(RunningController);
+        impl Drop for StopOnDrop {
+            fn drop(&mut self) {
+                self.0.stop();
+            }
+        }
+        let running = StopOnDrop(self.start(reconcile));
+        running.0.stopped().await;
+    }
+}
+
+impl<T> fmt::Debug for Controller<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Controller(not started)")
+    }
+}
+
+/// One worker.
+async fn work<T, F, Fut>(core: Arc<ControllerCore>, primary: InformerHandle<T>, reconcile: Arc<F>)
+where
+    T: Object,
+    F: Fn(Key, Context<T>) -> Fut,
+    Fut: Future<Output = Result<Outcome, ReconcileError>>,
+{
+    loop {
+        match core.next() {
+            Work::Run(run) => {
+                let context = Context::new(&primary, &run);
+                let outcome = match guard::call(|| reconcile(run.key().clone(), context)) {
+                    Ok(future) => guard::guarded(future).await,
+                    Err(text) => Err(text),
+                };
+                core.finished(run, outcome.map_or_else(Verdict::Panicked, Verdict::from));
+            }
+            Work::Wait(seen, None) => core.signal().past(seen).await,
+            // Whether it was the signal or the time: the next look tells.
+            Work::Wait(seen, Some(until)) => drop(timeout_at(until.into(), core.signal().past(seen)).await),
+            Work::Stop => return,
+        }
+    }
+}
+
+/// A controller that was started. Dropping this leaves it running.
+#[derive(Clone)]
+pub struct RunningController {
+    core: Arc<ControllerCore>,
+    workers: Arc<Lives>,
+}
+
+impl RunningController {
+    /// No new reconcile starts; those that run complete. Does not wait.
+    pub fn stop(&self) {
+        self.core.stop();
+    }
+
+    /// Waits until the workers have ended. A reconciler that waits for its own controller waits for ever.
+    pub async fn stopped(&self) {
+        loop {
+            let seen = self.workers.signal().generation();
+            if self.workers.count() == 0 {
+                return;
+            }
+            self.workers.signal().past(seen).await;
+        }
+    }
+
+    /// Calls for a key, as a change of its object would.
+    pub fn enqueue(&self, key: Key) {
+        self.core.enqueue(key);
+    }
+
+    /// What the controller has done so far.
+    pub fn counts(&self) -> Counts {
+        self.core.counts()
+    }
+
+    /// True if nothing runs and nothing waits to run now.
+    pub fn is_idle(&self) -> bool {
+        self.core.is_idle()
+    }
+}
+
+impl fmt::Debug for RunningController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunningController({} workers, {:?})", self.workers.count(), self.counts())
+    }
+}

@@ -1,0 +1,194 @@
+//! The task of one informer, and those of its requests.
+//!
+//! ```text
+//!              ┌── Connected, Head, Body, End (at most INBOX) ──┐
+//!              ▼                                                │
+//!  wake ──► driver ── Send ──► a task per request ── socket ────┘
+//! deadline ─┘  │                  ▲
+//!              └─ Cancel: abort ──┘ Pause, Resume: reads no more, reads on
+//! ```
+//!
+//! Decoding happens on the driver's task. Parts of a body are small (64 KiB), and the driver yields to other tasks
+//! after each [`STRETCH`] of them, so that a long list of one informer does not hold up the rest of a runtime with few
+//! threads. A driver that is slower than its server stops reading through the bounded inbox, long before the core asks
+//! for a pause.
+
+use crate::connection::{Ask, Fault, Route};
+use crate::factory::Inner;
+use hyper::body::Bytes;
+use informer_core::reflector::End;
+use informer_core::wire::{Head, Request, RequestId, Verb};
+use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::sync::Arc;
+use std::collections::BTreeMap;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::sleep_until;
+
+/// Events that wait for a driver: 4 MiB of a body.
+const INBOX: usize = 64;
+
+/// Bytes of bodies after which a driver lets other tasks run.
+const STRETCH: usize = 256 * 1024;
+
+/// What the task of a request reports.
+enum Event {
+    Connected(RequestId),
+    Head(RequestId, Head),
+    Body(RequestId, Bytes),
+    End(RequestId, End),
+}
+
+/// A request that was sent. Dropping it ends its task, which closes its connection.
+struct Flight {
+    task: AbortHandle,
+    paused: watch::Sender<bool>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Runs an informer until the factory stops.
+pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
+    let core = &runtime.core;
+    let clock = core.clock();
+    let (events, mut inbox) = mpsc::channel(INBOX);
+    let mut flights: BTreeMap<RequestId, Flight> = BTreeMap::new();
+    let mut event: Option<Event> = None;
+    let mut started = false;
+    let mut stretch = 0;
+    loop {
+        let seen = core.wake().generation();
+        if core.is_held() {
+            core.wake().past(seen).await;
+            continue;
+        }
+        let now = clock.now();
+        match event.take() {
+            _ if core.is_stopping() => informer.handle(now, IoEvent::Stop),
+            _ if !started => informer.handle(now, IoEvent::Start),
+            None => informer.handle(now, IoEvent::Tick),
+            Some(Event::Connected(id)) => informer.handle(now, IoEvent::Connected(id)),
+            Some(Event::Head(id, head)) => informer.handle(now, IoEvent::Head(id, &head)),
+            Some(Event::Body(id, bytes)) => {
+                stretch += bytes.len();
+                informer.handle(now, IoEvent::Body(id, &bytes));
+            }
+            Some(Event::End(id, end)) => {
+                flights.remove(&id);
+                informer.handle(now, IoEvent::End(id, &end));
+            }
+        }
+        started = true;
+        let deadline = loop {
+            match informer.poll(clock.now()) {
+                IoAction::Send(request) => {
+                    let (paused, is_paused) = watch::channel(false);
+                    let id = request.id;
+                    let work = exchange(Arc::clone(&runtime), request, events.clone(), is_paused);
+                    // No task any more: the factory is stopping, and so will this informer.
+                    if let Some(task) = runtime.spawn(work) {
+                        flights.insert(id, Flight { task, paused });
+                    }
+                }
+                IoAction::Cancel(id) => drop(flights.remove(&id)),
+                IoAction::Pause(id) => pause(&flights, id, true),
+                IoAction::Resume(id) => pause(&flights, id, false),
+                IoAction::Wait(deadline) => break deadline,
+            }
+        };
+        if informer.is_stopped() {
+            return;
+        }
+        if stretch >= STRETCH {
+            stretch = 0;
+            yield_now().await;
+        }
+        let mut woken = pin!(core.wake().past(seen));
+        let mut due = pin!(async {
+            match deadline.and_then(|deadline| clock.instant(deadline)) {
+                Some(instant) => sleep_until(instant.into()).await,
+                None => pending().await,
+            }
+        });
+        event = poll_fn(|cx| match inbox.poll_recv(cx) {
+            Poll::Ready(event) => Poll::Ready(event),
+            Poll::Pending if woken.as_mut().poll(cx).is_ready() || due.as_mut().poll(cx).is_ready() => {
+                Poll::Ready(None)
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await;
+    }
+}
+
+fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
+    if let Some(flight) = flights.get(&id) {
+        flight.paused.send_replace(paused);
+    }
+}
+
+/// The task of one request.
+async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
+    let end = match carry_out(&runtime, &request, &events, paused).await {
+        Ok(()) => End::Closed,
+        Err(Fault::Refused(reason)) => End::Refused(reason),
+        Err(Fault::Broken(reason)) => End::Broken(reason),
+    };
+    // The inbox is gone if the driver is, and then nobody asks.
+    let _ = events.send(Event::End(request.id, end)).await;
+}
+
+async fn carry_out(
+    runtime: &Inner,
+    request: &Request,
+    events: &mpsc::Sender<Event>,
+    mut paused: watch::Receiver<bool>,
+) -> Result<(), Fault> {
+    let tell = async |event| drop(events.send(event).await);
+    let id = request.id;
+    if let Some(gate) = runtime.core.gate() {
+        gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
+    }
+    let target = request.target();
+    let ask = Ask {
+        method: request.verb.method(),
+        target: &target,
+        accept: request.accept,
+        accept_encoding: request.accept_encoding,
+        content_type: "",
+        body: Vec::new(),
+        refresh_credentials: request.refresh_credentials,
+    };
+    let outgoing = runtime.connector.request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
+    // A watch has its connection to itself, so that its end can close it.
+    let reuse = !request.fresh_connection && request.verb != Verb::Watch;
+    let route = Route { reuse, repeatable: true, within: request.connect_within };
+    let connected = || tell(Event::Connected(id));
+    let (mut connection, response) = runtime.connector.send(outgoing, route, connected).await?;
+    let (parts, mut body) = response.into_parts();
+    let mut head = Head::new(parts.status.as_u16());
+    for (name, value) in &parts.headers {
+        if let Ok(value) = value.to_str() {
+            head.set(name.as_str(), value);
+        }
+    }
+    tell(Event::Head(id, head)).await;
+    loop {
+        // The sender is dropped with the flight, which ends this task.
+        let _ = paused.wait_for(|paused| !paused).await;
+        match connection.part(&mut body).await {
+            Some(Ok(bytes)) => tell(Event::Body(id, bytes)).await,
+            Some(Err(fault)) => return Err(fault),
+            None => break,
+        }
+    }
+    runtime.connector.give_back(connection).await;
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! [`Factory`]: the informers of one client, and every task that works for them.
+
+use crate::client::Client;
+use crate::connection::Connector;
+use crate::driver::drive;
+use crate::informer::Informer;
+use informer_core::{Object, Resource};
+use informer_runtime::controller::ControllerCore;
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
+use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
+use informer_runtime::sync::{Arc, Mutex, Weak};
+use informer_runtime::{Error, guard};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
+
+/// Deliveries to a synchronous handler before its thread is given back, so that many handlers share few threads.
+const BURST: usize = 256;
+
+/// Informers that share a client: one per type and scope, however often it is asked for.
+///
+/// Cheap to clone. Dropping the last clone [asks everything to stop](Factory::request_stop); informers, listers and
+/// controllers do not keep a factory going. It may be dropped anywhere, also outside a runtime.
+///
+/// ```no_run
+/// use informer_tokio::{Client, DynamicObject, Factory, Resource};
+/// use std::time::Duration;
+///
+/// # async fn example() -> Result<(), informer_tokio::Error> {
+/// let factory = Factory::new(Client::connect_default()?);
+/// let nodes = factory.informer_of::<DynamicObject>(Resource::cluster("", "v1", "nodes", "Node"));
+/// factory.start();
+/// factory.synced(Duration::from_secs(30)).await?;
+/// println!("{} nodes", nodes.lister().len());
+/// factory.stop(Duration::from_secs(5)).await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Factory(Arc<Owner>);
+
+/// Its drop is the drop of the last [`Factory`]: tasks hold `Inner` alone.
+struct Owner(Arc<Inner>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.request_stop();
+    }
+}
+
+/// What tasks and informers hold of a factory.
+pub(crate) struct Inner {
+    pub(crate) core: FactoryCore,
+    pub(crate) connector: Arc<Connector>,
+    tasks: Mutex<Tasks>,
+    /// Those that run; their workers keep them.
+    controllers: Mutex<Vec<Weak<ControllerCore>>>,
+}
+
+/// Whether tasks can run.
+enum Tasks {
+    /// Not before the start says on which runtime.
+    Waiting(Vec<Pin<Box<dyn Future<Output = ()> + Send>>>),
+    Running(Handle),
+    Stopped,
+}
+
+impl Inner {
+    /// The only place where tasks are made: each is counted until it is gone. Before the start it waits for the
+    /// runtime, after a stop it is dropped; there is no handle then.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+        let refused = {
+            let mut tasks = self.tasks.lock();
+            match &mut *tasks {
+                Tasks::Running(handle) => {
+                    // In this order: what the work holds is dropped before its life ends.
+                    let task = (work, self.core.lives().enter());
+                    let task = async move {
+                        let (work, _life) = task;
+                        work.await;
+                    };
+                    return Some(handle.spawn(task).abort_handle());
+                }
+                Tasks::Waiting(waiting) => {
+                    waiting.push(Box::pin(work));
+                    return None;
+                }
+                Tasks::Stopped => work,
+            }
+        };
+        drop(refused); // it may hold user code, whose drop must not find the lock taken
+        None
+    }
+
+    /// Runs a synchronous handler on the threads for blocking work: it may sleep without holding up any task.
+    pub(crate) fn spawn_handler(&self, mut handler: Box<dyn HandlerLoop>) {
+        self.spawn(async move {
+            loop {
+                // The pool refuses when the runtime shuts down: then this task goes, too.
+                let Ok(Some((back, idle))) = spawn_blocking(move || burst(handler)).await else { return };
+                handler = back;
+                if let Some(seen) = idle {
+                    handler.signal().past(seen).await;
+                }
+            }
+        });
+    }
+
+    pub(crate) fn add_controller(&self, controller: &Arc<ControllerCore>) {
+        let mut controllers = self.controllers.lock();
+        controllers.retain(|controller| controller.strong_count() > 0);
+        controllers.push(Arc::downgrade(controller));
+        drop(controllers);
+        if self.core.is_stopping() {
+            controller.stop();
+        }
+    }
+
+    fn request_stop(&self) {
+        self.core.request_stop();
+        let controllers = std::mem::take(&mut *self.controllers.lock());
+        for controller in controllers.iter().filter_map(Weak::upgrade) {
+            controller.stop();
+        }
+        let tasks = std::mem::replace(&mut *self.tasks.lock(), Tasks::Stopped);
+        drop(tasks); // what never ran
+    }
+}
+
+/// Delivers until there is nothing left or the burst is over. `None` if the handler is closed; else the handler, and
+/// the generation to wait past if it is idle.
+fn burst(mut handler: Box<dyn HandlerLoop>) -> Option<(Box<dyn HandlerLoop>, Option<u64>)> {
+    for _ in 0..BURST {
+        match handler.step() {
+            Step::Delivered => {}
+            Step::Empty(seen) => return Some((handler, Some(seen))),
+            Step::Closed => return None,
+        }
+    }
+    Some((handler, None))
+}
+
+impl Factory {
+    /// A factory that has started nothing.
+    pub fn new(client: Client) -> Self {
+        Factory::with_options(client, FactoryOptions::default())
+    }
+
+    /// With an observer, for example.
+    pub fn with_options(client: Client, options: FactoryOptions) -> Self {
+        let connector = Arc::clone(client.connector());
+        let inner = Inner {
+            core: FactoryCore::new(connector.config().clone(), options),
+            connector,
+            tasks: Mutex::new(Tasks::Waiting(Vec::new())),
+            controllers: Mutex::new(Vec::new()),
+        };
+        Factory(Arc::new(Owner(Arc::new(inner))))
+    }
+
+    fn inner(&self) -> &Arc<Inner> {
+        &self.0.0
+    }
+
+    /// The informer of all objects of a type.
+    ///
+    /// # Panics
+    ///
+    /// As [`informer_with`](Self::informer_with).
+    pub fn informer<T: Object>(&self) -> Informer<T> {
+        self.informer_with(InformerSpec::new())
+    }
+
+    /// The informer of all objects of a resource, for a type that stands for many.
+    ///
+    /// # Panics
+    ///
+    /// As [`informer_with`](Self::informer_with).
+    pub fn informer_of<T: Object>(&self, resource: Resource) -> Informer<T> {
+        self.informer_with(InformerSpec::of(resource))
+    }
+
+    /// The informer of a scope, such as one namespace: the one that is there, or a new one, which the next
+    /// [`start`](Self::start) starts.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_informer`](Self::try_informer) fails: these are mistakes of the program.
+    pub fn informer_with<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Informer<T> {
+        self.try_informer(spec).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`informer_with`](Self::informer_with), for those who cannot know what others asked for.
+    ///
+    /// # Errors
+    ///
+    /// If there is an informer of this scope with other options, or of another type; if the factory was stopped.
+    pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
+        Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
+    }
+
+    /// Starts the informers that were asked for since the last start, and with the first one the handlers and
+    /// controllers that wait for it. All tasks of the factory run on the runtime of the first start.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime. The runtime needs its IO and time drivers (`enable_all`).
+    pub fn start(&self) {
+        let Ok(handle) = Handle::try_current() else {
+            panic!(
+                "Factory::start was called outside a tokio runtime: call it from async code, or under Runtime::enter"
+            )
+        };
+        let waiting = {
+            let mut tasks = self.inner().tasks.lock();
+            match &mut *tasks {
+                Tasks::Waiting(waiting) => {
+                    let waiting = std::mem::take(waiting);
+                    *tasks = Tasks::Running(handle);
+                    waiting
+                }
+                Tasks::Running(_) | Tasks::Stopped => Vec::new(),
+            }
+        };
+        for work in waiting {
+            self.inner().spawn(work);
+        }
+        for informer in self.inner().core.take_unstarted() {
+            self.inner().spawn(drive(Arc::clone(self.inner()), informer));
+        }
+    }
+
+    /// Waits until every informer has its first complete list. Handlers may still be busy with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSynced`] after this time, with what each informer waits for; at once if one was never started.
+    /// [`Error::Stopped`] if the factory is. [`Error::WouldDeadlock`] inside a handler or reconciler.
+    pub async fn synced(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("synced()")?;
+        let core = &self.inner().core;
+        let until = deadline(within);
+        loop {
+            let Some(seen) = core.check_synced()? else { return Ok(()) };
+            if timeout_at(until, core.changed().past(seen)).await.is_err() {
+                return core.check_synced()?.map_or(Ok(()), |_| Err(Error::NotSynced(core.lagging())));
+            }
+        }
+    }
+
+    /// Asks everything to stop; does not wait. No new call of a handler or reconciler starts; those that run complete.
+    pub fn request_stop(&self) {
+        self.inner().request_stop();
+    }
+
+    /// Stops everything and waits until every task and call of user code has ended. May be called again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] if user code does not return in this time. [`Error::WouldDeadlock`] inside a handler or
+    /// reconciler; nothing is stopped then.
+    pub async fn stop(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("stop()")?;
+        self.request_stop();
+        let lives = self.inner().core.lives();
+        let until = deadline(within);
+        loop {
+            let seen = lives.signal().generation();
+            if lives.count() == 0 {
+                return Ok(());
+            }
+            if timeout_at(until, lives.signal().past(seen)).await.is_err() {
+                return match lives.count() {
+                    0 => Ok(()),
+                    left => Err(Error::StillRunning(left)),
+                };
+            }
+        }
+    }
+
+    /// Holds the drivers up, or lets them go on: for tests of the drivers themselves.
+    #[doc(hidden)]
+    pub fn hold(&self, held: bool) {
+        self.inner().core.hold(held);
+    }
+
+    /// What still runs, for tests that look after the last factory is gone.
+    #[doc(hidden)]
+    pub fn lives(&self) -> Arc<Lives> {
+        Arc::clone(self.inner().core.lives())
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "factory of {}", self.inner().core.config().server)
+    }
+}
+
+/// Some 30 years are as good as for ever, and all that tokio's clock takes.
+fn deadline(within: Duration) -> Instant {
+    Instant::now() + within.min(Duration::from_secs(1_000_000_000))
+}

@@ -1,0 +1,191 @@
+//! [`Informer`]: a cache with handlers; [`Events`]: its notifications for a loop of one's own.
+
+use crate::factory::Inner;
+use informer_core::Obj;
+use informer_core::listener::{Delivery, Notification};
+use informer_core::store::IndexValues;
+use informer_runtime::guard;
+use informer_runtime::handler::{Deliveries, HandlerOptions, Registration};
+use informer_runtime::informer::InformerHandle;
+use informer_runtime::lister::Index;
+use informer_runtime::observe::Observed;
+use informer_runtime::sync::Arc;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use tokio::task::yield_now;
+
+/// Deliveries to an asynchronous handler before other tasks get their turn, even if it never waits.
+const BURST: usize = 64;
+
+/// One informer of a [`Factory`](crate::Factory). Cheap to clone; it does not keep the factory going.
+///
+/// What does not need a task is [`InformerHandle`]'s, to which it derefs: listers, indexes, status.
+///
+/// ```no_run
+/// use informer_tokio::{DynamicObject, Factory, Resource};
+///
+/// # fn example(factory: Factory) {
+/// let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+/// let by_kind = pods.index("kind", |pod| vec![pod.kind().to_string()]);
+/// pods.handle(|event| println!("{event}")); // may sleep: it has a thread of its own while it runs
+/// pods.handle_async(Default::default(), |event| async move { println!("{event}") });
+/// assert!(by_kind.get("Pod").is_empty() && !pods.has_synced());
+/// # }
+/// ```
+pub struct Informer<T> {
+    handle: InformerHandle<T>,
+    runtime: Arc<Inner>,
+}
+
+impl<T> Clone for Informer<T> {
+    fn clone(&self) -> Self {
+        Informer { handle: self.handle.clone(), runtime: Arc::clone(&self.runtime) }
+    }
+}
+
+impl<T> Deref for Informer<T> {
+    type Target = InformerHandle<T>;
+
+    fn deref(&self) -> &InformerHandle<T> {
+        &self.handle
+    }
+}
+
+impl<T: Send + Sync + 'static> Informer<T> {
+    pub(crate) fn new(handle: InformerHandle<T>, runtime: Arc<Inner>) -> Self {
+        Informer { handle, runtime }
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<Inner> {
+        &self.runtime
+    }
+
+    /// Adds an index, before or after the start. It is complete when this returns.
+    ///
+    /// # Panics
+    ///
+    /// If there is an index of this name ([`try_index`](InformerHandle::try_index) is for those who cannot know), or if
+    /// the function panics on an object that is cached already.
+    pub fn index<V: IndexValues>(
+        &self,
+        name: &str,
+        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
+    ) -> Index<T> {
+        self.try_index(name, function).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Adds a handler, before or after the start: it is told of every object that is there, then of every change, one
+    /// at a time and in order. It runs on tokio's threads for blocking work and may sleep; that delays nobody else
+    /// (as long as fewer handlers sleep than that pool has threads, 512 by default). A panic of it is counted, and the
+    /// notification passed over.
+    pub fn handle<F>(&self, function: F) -> Registration
+    where
+        F: FnMut(Notification<T>) + Send + 'static,
+    {
+        self.handle_with(HandlerOptions::default(), function)
+    }
+
+    /// [`handle`](Self::handle), with a name, a resync period or another bound.
+    pub fn handle_with<F>(&self, options: HandlerOptions, function: F) -> Registration
+    where
+        F: FnMut(Notification<T>) + Send + 'static,
+    {
+        let (registration, handler) = self.handle.handler(options, function);
+        self.runtime.spawn_handler(handler);
+        registration
+    }
+
+    /// A handler that is asynchronous: a task. It must not block its thread. The next notification is delivered when
+    /// the future of the last one is done.
+    pub fn handle_async<F, Fut>(&self, options: HandlerOptions, mut function: F) -> Registration
+    where
+        F: FnMut(Notification<T>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let (registration, deliveries) = self.channel(options);
+        let name = registration.name().to_string();
+        let runtime = Arc::clone(&self.runtime);
+        self.runtime.spawn(async move {
+            let mut delivered = 0;
+            while let Some(delivery) = deliveries.next().await {
+                let Delivery::Notification(notification) = delivery else {
+                    deliveries.mark_synced();
+                    continue;
+                };
+                let outcome = match guard::call(|| function(notification)) {
+                    Ok(future) => guard::guarded(future).await,
+                    Err(text) => Err(text),
+                };
+                if let Err(text) = outcome {
+                    deliveries.mark_panic();
+                    runtime.core.observe(&Observed::HandlerPanic { handler: &name, text: &text });
+                }
+                delivered += 1;
+                if delivered % BURST == 0 {
+                    yield_now().await;
+                }
+            }
+        });
+        registration
+    }
+
+    /// The notifications for a loop of one's own, as a handler would get them.
+    ///
+    /// ```no_run
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
+    /// let mut events = pods.events(Default::default());
+    /// while let Some(event) = events.next().await {
+    ///     println!("{event}");
+    /// }
+    /// # }
+    /// ```
+    pub fn events(&self, options: HandlerOptions) -> Events<T> {
+        let (registration, deliveries) = self.channel(options);
+        Events { deliveries, registration }
+    }
+}
+
+impl<T> fmt::Debug for Informer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
+/// The notifications of one informer, one by one. Dropping it removes it, as if it were a handler.
+#[must_use = "notifications pile up until they are taken, and dropping this removes it"]
+pub struct Events<T> {
+    deliveries: Deliveries<T>,
+    registration: Registration,
+}
+
+impl<T> Events<T> {
+    /// The next notification; `None` once the factory has stopped. Nothing is lost if the future is dropped.
+    ///
+    /// The [registration](Self::registration) counts as synced when this is called for what follows the initial state.
+    pub async fn next(&mut self) -> Option<Notification<T>> {
+        loop {
+            if let Delivery::Notification(notification) = self.deliveries.next().await? {
+                return Some(notification);
+            }
+            self.deliveries.mark_synced();
+        }
+    }
+
+    /// Its counters, and whether the initial state was delivered.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl<T> Drop for Events<T> {
+    fn drop(&mut self) {
+        self.registration.remove();
+    }
+}
+
+impl<T> fmt::Debug for Events<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.registration.fmt(f)
+    }
+}

@@ -1,7 +1,7 @@
 //! One notification to many rings, and out of them again: the price per delivery, and what a handler costs that sleeps
 //! while its ring merges.
 
-use criterion::{BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Throughput};
 use informer_benches::Widget;
 use informer_core::Obj;
 use informer_core::listener::{Cause, DEFAULT_LIMIT, Notification, Overflow, Ring};

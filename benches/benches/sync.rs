@@ -19,7 +19,12 @@ use std::sync::Arc;
 const OBJECTS: u64 = 10_000;
 
 fn paged<T: 'static>(codec: &Codec<T>) -> Bench<T> {
-    let mut bench = Bench::with(codec.clone(), ListStrategy::Paged, 1, Overflow::default());
+    bench(codec, ListStrategy::Paged)
+}
+
+/// One handler, and the index of namespaces.
+fn bench<T: 'static>(codec: &Codec<T>, strategy: ListStrategy) -> Bench<T> {
+    let mut bench = Bench::with(codec.clone(), strategy, 1, Overflow::default());
     bench.index(IndexDef::namespace());
     bench
 }
@@ -57,10 +62,9 @@ fn pods(c: &mut Criterion) {
 
     let mut stream = frames::<Pod>("ADDED", 0..OBJECTS, |_| 1);
     stream.extend(end_of_initial_events::<Pod>());
-    let streaming = || Bench::with(typed.clone(), ListStrategy::Streaming, 1, Overflow::default());
     group.bench_function("Pod, streaming", |b| {
         b.iter_batched(
-            streaming,
+            || bench(&typed, ListStrategy::Streaming),
             |mut bench| {
                 bench.sync_streaming(&stream);
                 bench

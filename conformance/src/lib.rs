@@ -12,14 +12,14 @@
 //!
 //! [`play`](play::play) is the entry: it picks the runner of a [`Runtime`](play::Runtime), and
 //! [`run_file`](play::run_file) goes the whole way of the picture. [`virtual_time`] drives the bare core, event by
-//! event; a runner of a runtime with IO is one more module with one function from a scenario to an outcome, named in
-//! [`Runtime::runner`](play::Runtime::runner). What runners must name alike is in [`translate`]. Work queues have
+//! event; [`real_time`] drives a runtime with IO, through [`tokio_time`] and [`blocking_time`]. What runners must name alike is in [`translate`]. Work queues have
 //! scenarios of their own ([`queue`]), which [`queue_runner`] plays.
 
 #![forbid(unsafe_code)]
 
 mod form;
 
+pub mod blocking_time;
 pub mod expect;
 pub mod invariants;
 pub mod loopback;
@@ -27,8 +27,10 @@ pub mod outcome;
 pub mod play;
 pub mod queue;
 pub mod queue_runner;
+pub mod real_time;
 pub mod scenario;
 pub mod script;
+pub mod tokio_time;
 pub mod translate;
 pub mod virtual_time;
 

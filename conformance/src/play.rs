@@ -22,7 +22,7 @@ use crate::invariants::invariants;
 use crate::outcome::{Outcome, VIRTUAL};
 use crate::queue::compare_queue;
 use crate::scenario::{Scenario, ScenarioFile};
-use crate::{queue_runner, virtual_time};
+use crate::{blocking_time, queue_runner, tokio_time, virtual_time};
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -76,7 +76,8 @@ impl Runtime {
     pub fn runner(self) -> Option<Runner> {
         match self {
             Runtime::Virtual => Some(virtual_time::run),
-            Runtime::Tokio | Runtime::Blocking => None,
+            Runtime::Tokio => Some(tokio_time::run),
+            Runtime::Blocking => Some(blocking_time::run),
         }
     }
 }

@@ -18,9 +18,11 @@ extern crate std;
 
 pub mod controller;
 pub mod decode;
+pub mod factory;
 pub mod fifo;
 pub mod informer;
 pub mod listener;
+pub mod lister;
 pub mod object;
 pub mod queue;
 pub mod reflector;

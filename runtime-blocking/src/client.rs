@@ -23,6 +23,7 @@
 //! # Ok::<(), informer_blocking::Error>(())
 //! ```
 
+use crate::factory::instant;
 use crate::http::{Fault, Outgoing, Wire};
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
@@ -153,8 +154,9 @@ impl Client {
 
     /// Sends a call and reads its answer: status code and body.
     fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
-        let answer = self.ask(request, false).and_then(|(code, body)| {
-            if request.wants_fresh_credentials(code) { self.ask(request, true) } else { Ok((code, body)) }
+        let by = instant(self.timeout);
+        let answer = self.ask(request, false, by).and_then(|(code, body)| {
+            if request.wants_fresh_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
         });
         answer.map_err(|fault| Error::Transport {
             request: request.describe(),
@@ -163,7 +165,7 @@ impl Client {
         })
     }
 
-    fn ask(&self, request: &ApiRequest, refresh: bool) -> Result<(u16, Vec<u8>), Fault> {
+    fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
         let server = &self.config().server;
         let outgoing = Outgoing {
             method: request.verb.method(),
@@ -176,7 +178,6 @@ impl Client {
             body: &request.body,
             repeatable: request.is_repeatable(),
         };
-        let by = Instant::now() + self.timeout;
         let limits = Limits { connect: by, answer: Some(by) };
         let mut answer = self.transport.exchange(&outgoing, true, &limits, &Nobody)?;
         let mut body = Vec::new();
@@ -243,7 +244,7 @@ impl<T: Object> Api<T> {
     ///
     /// [`Error::Api`] if the server says no ([`Error::is_not_found`]); [`Error::Transport`] if no readable answer came.
     pub fn get(&self, key: &Key) -> Result<T, Error> {
-        self.object(&ApiRequest::get(&self.resource, key))
+        self.object(&ApiRequest::get(&self.resource, key)?)
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one) and answers it as the server has it.
@@ -297,7 +298,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`get`](Self::get); a conflict if a precondition does not hold.
     pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions);
+        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(&request)?;
         request.read(code, &body).map(|_| ())
     }

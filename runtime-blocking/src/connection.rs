@@ -226,3 +226,59 @@ impl Drop for Reader {
         drop(life);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
+    use informer_core::reflector::ListStrategy;
+    use informer_sim::{Served, Server};
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    #[test]
+    fn a_driver_that_takes_nothing_bounds_what_is_read() {
+        let maps = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+        let mut server = Server::new(informer_sim::Config::default());
+        server.register_common();
+        for number in 0..300 {
+            let text = "x".repeat(16 * 1024);
+            let json = format!(r#"{{"metadata":{{"name":"m{number}","namespace":"ns"}},"data":{{"v":"{text}"}}}}"#);
+            server.put(&maps, &json).unwrap();
+        }
+        let served = Served::start(server, "127.0.0.1:0".parse().unwrap()).unwrap();
+
+        // The driver is held as soon as it has sent the list.
+        let held: Arc<OnceLock<Factory>> = Arc::default();
+        let holder = Arc::clone(&held);
+        let options = FactoryOptions::observed(Arc::new(move |observed| {
+            if let (Observed::Request(Request { verb: Verb::List, .. }), Some(factory)) = (observed, holder.get()) {
+                factory.hold(true);
+            }
+        }));
+        let factory =
+            Factory::with_options(Client::connect(Config::from_url(&served.url()).unwrap()).unwrap(), options);
+        assert!(held.set(factory.clone()).is_ok());
+        let spec = InformerSpec::<DynamicObject>::of(maps).strategy(ListStrategy::Paged);
+        let informer = factory.informer_with(spec);
+        factory.start();
+
+        let waiting = || {
+            let inbox = factory.inner.inbox.0.lock();
+            inbox.iter().map(|(_, event)| if let Event::Body(bytes) = event { bytes.len() } else { 0 }).sum::<usize>()
+        };
+        let patience = Instant::now() + Duration::from_secs(60);
+        while waiting() <= MAX_UNTAKEN {
+            assert!(Instant::now() < patience, "the list never came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Time for a reader that does not wait to go on.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(waiting() <= MAX_UNTAKEN + BUFFER, "{} bytes", waiting());
+
+        factory.hold(false);
+        factory.synced(Duration::from_secs(60)).unwrap();
+        assert_eq!(informer.lister().len(), 300);
+        factory.stop(Duration::from_secs(2)).unwrap();
+    }
+}

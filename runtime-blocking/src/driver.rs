@@ -48,7 +48,6 @@ impl Driver {
         for at in 0..self.informers.len() {
             self.step(at, IoEvent::Stop);
         }
-        self.links.values().for_each(|link| link.cancel());
     }
 
     fn round(&mut self) {
@@ -106,6 +105,13 @@ impl Driver {
                 }
             }
         }
+    }
+}
+
+impl Drop for Driver {
+    /// However it ends, no reader stays behind.
+    fn drop(&mut self) {
+        self.links.values().for_each(|link| link.cancel());
     }
 }
 

@@ -12,7 +12,7 @@ use crate::informer::Informer;
 use informer_core::{Object, Resource};
 use informer_runtime::controller::ControllerCore;
 use informer_runtime::driver::Drive;
-use informer_runtime::factory::{FactoryCore, FactoryOptions};
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
 use informer_runtime::guard;
 use informer_runtime::informer::InformerSpec;
 use informer_runtime::sync::{Arc, Mutex, Weak};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// everything stops by itself. Informers, listers and registrations do not keep it running.
 #[derive(Clone)]
 pub struct Factory {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     _owner: Arc<Owner>,
 }
 
@@ -230,6 +230,12 @@ impl Factory {
     /// Threads of this factory that have not ended.
     pub fn threads(&self) -> usize {
         self.inner.core.lives().count()
+    }
+
+    /// Counts what a stop waits for. For test runs.
+    #[doc(hidden)]
+    pub fn lives(&self) -> Arc<Lives> {
+        Arc::clone(self.inner.core.lives())
     }
 
     /// While held, the driver does nothing: what comes piles up in order, timers wait. For test runs.

@@ -85,6 +85,77 @@ impl Client {
         Api { client: self.clone(), resource, kind: PhantomData }
     }
 
+    /// [`Api::get`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn get<T: Object>(&self, key: &Key) -> Result<T, Error> {
+        self.api().get(key).await
+    }
+
+    /// [`Api::create`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn create<T: Object + Serialize>(&self, namespace: &str, object: &T) -> Result<T, Error> {
+        self.api().create(namespace, object).await
+    }
+
+    /// [`Api::update`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn update<T: Object + Serialize>(&self, key: &Key, object: &T) -> Result<T, Error> {
+        self.api().update(key, object).await
+    }
+
+    /// [`Api::update_status`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn update_status<T: Object + Serialize>(&self, key: &Key, object: &T) -> Result<T, Error> {
+        self.api().update_status(key, object).await
+    }
+
+    /// [`Api::merge_patch`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn merge_patch<T: Object>(
+        &self,
+        key: &Key,
+        patch: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<T, Error> {
+        self.api().merge_patch(key, patch).await
+    }
+
+    /// [`Api::merge_patch_status`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn merge_patch_status<T: Object>(
+        &self,
+        key: &Key,
+        patch: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<T, Error> {
+        self.api().merge_patch_status(key, patch).await
+    }
+
+    /// [`Api::delete`] of a type that has one resource.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    pub async fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+        self.api::<T>().delete(key, preconditions).await
+    }
+
     /// Sends a call, and again with fresh credentials if the server wants that.
     async fn call(&self, request: ApiRequest) -> Result<(u16, Vec<u8>), Error> {
         let both = async {
@@ -154,7 +225,7 @@ impl<T: Object> Api<T> {
     ///
     /// See the [type](Self); [`Error::is_not_found`] if there is none.
     pub async fn get(&self, key: &Key) -> Result<T, Error> {
-        self.object(ApiRequest::get(&self.resource, key)).await
+        self.object(ApiRequest::get(&self.resource, key)?).await
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one); returns it as the server has it.
@@ -162,7 +233,7 @@ impl<T: Object> Api<T> {
     /// # Errors
     ///
     /// See the [type](Self); [`Error::is_conflict`] if there is one of this name.
-    pub async fn create<B: Serialize + Sync + ?Sized>(&self, namespace: &str, object: &B) -> Result<T, Error> {
+    pub async fn create(&self, namespace: &str, object: &(impl Serialize + Sync + ?Sized)) -> Result<T, Error> {
         self.object(ApiRequest::create(&self.resource, namespace, object)?).await
     }
 
@@ -171,7 +242,7 @@ impl<T: Object> Api<T> {
     /// # Errors
     ///
     /// See the [type](Self); [`Error::is_conflict`] if that is not the current version.
-    pub async fn update<B: Serialize + Sync + ?Sized>(&self, key: &Key, object: &B) -> Result<T, Error> {
+    pub async fn update(&self, key: &Key, object: &(impl Serialize + Sync + ?Sized)) -> Result<T, Error> {
         self.object(ApiRequest::update(&self.resource, key, object)?).await
     }
 
@@ -180,7 +251,7 @@ impl<T: Object> Api<T> {
     /// # Errors
     ///
     /// As [`update`](Self::update).
-    pub async fn update_status<B: Serialize + Sync + ?Sized>(&self, key: &Key, object: &B) -> Result<T, Error> {
+    pub async fn update_status(&self, key: &Key, object: &(impl Serialize + Sync + ?Sized)) -> Result<T, Error> {
         self.object(ApiRequest::update_status(&self.resource, key, object)?).await
     }
 
@@ -189,7 +260,7 @@ impl<T: Object> Api<T> {
     /// # Errors
     ///
     /// See the [type](Self).
-    pub async fn merge_patch<B: Serialize + Sync + ?Sized>(&self, key: &Key, patch: &B) -> Result<T, Error> {
+    pub async fn merge_patch(&self, key: &Key, patch: &(impl Serialize + Sync + ?Sized)) -> Result<T, Error> {
         self.object(ApiRequest::merge_patch(&self.resource, key, patch)?).await
     }
 
@@ -198,7 +269,7 @@ impl<T: Object> Api<T> {
     /// # Errors
     ///
     /// See the [type](Self).
-    pub async fn merge_patch_status<B: Serialize + Sync + ?Sized>(&self, key: &Key, patch: &B) -> Result<T, Error> {
+    pub async fn merge_patch_status(&self, key: &Key, patch: &(impl Serialize + Sync + ?Sized)) -> Result<T, Error> {
         self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?).await
     }
 
@@ -208,7 +279,7 @@ impl<T: Object> Api<T> {
     ///
     /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
     pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions);
+        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(request.clone()).await?;
         request.read(code, &body).map(drop)
     }

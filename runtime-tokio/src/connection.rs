@@ -182,7 +182,8 @@ impl Connector {
         Ok(Connection { sender, line: Line { future: Box::pin(line), over: false } })
     }
 
-    /// Tries the addresses of the host in turn; each has an equal share of the time.
+    /// Tries the addresses of the host in turn. Each has an equal share of the time, and the last one all that is left:
+    /// whoever asked says when that is over.
     async fn dial(&self, within: Duration) -> Result<TcpStream, Fault> {
         let (host, port) = (self.config.server.host(), self.config.server.port());
         let found = lookup_host((host, port)).await;
@@ -190,15 +191,16 @@ impl Connector {
         let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
         let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(1);
         let mut failures = Vec::new();
-        for address in addresses {
-            let reason = match timeout(share, TcpStream::connect(address)).await {
+        for (at, address) in addresses.iter().enumerate() {
+            let patience = if at + 1 < addresses.len() { share } else { within };
+            let reason = match timeout(patience, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     // Requests are small and wait for their answer. Where this cannot be set, they are only slower.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no answer within {share:?}"),
+                Err(_) => format!("no answer within {patience:?}"),
             };
             failures.push(format!("cannot connect to {address}: {reason}"));
         }

@@ -1,17 +1,18 @@
 //! [`Controller`]: reconciles the keys that informers call for, in worker tasks.
 
-use crate::factory::Inner;
+use crate::factory::{Inner, wait_none};
 use crate::informer::Informer;
 use informer_core::controller::{Counts, Mapper, Outcome, Predicate, ReconcileError, Verdict};
 use informer_core::queue::Limiter;
 use informer_core::{Key, Object};
 use informer_runtime::controller::{Context, ControllerBuilder, ControllerCore, Work};
 use informer_runtime::factory::Lives;
-use informer_runtime::guard;
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::sync::Arc;
+use informer_runtime::{Error, guard};
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 use tokio::time::timeout_at;
 
 /// A controller: what it reconciles, and what calls for that.
@@ -23,10 +24,10 @@ use tokio::time::timeout_at;
 /// ```no_run
 /// use informer_tokio::{Controller, DynamicObject, Factory, Outcome, Resource, generation_changed};
 ///
-/// # async fn example(factory: Factory) {
+/// # fn example(factory: Factory) {
 /// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
 /// let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
-/// let controller = Controller::new(factory.informer_of::<DynamicObject>(widgets))
+/// let running = Controller::new(factory.informer_of::<DynamicObject>(widgets))
 ///     .when(generation_changed())
 ///     .owns(&pods)
 ///     .workers(2)
@@ -36,7 +37,7 @@ use tokio::time::timeout_at;
 ///         Ok(Outcome::done())
 ///     });
 /// factory.start();
-/// controller.stopped().await;
+/// assert_eq!(running.counts().panics, 0);
 /// # }
 /// ```
 pub struct Controller<T> {
@@ -125,7 +126,14 @@ impl<T: Object> Controller<T> {
             }
         }
         let running = StopOnDrop(self.start(reconcile));
-        running.0.stopped().await;
+        let workers = &running.0.workers;
+        loop {
+            let seen = workers.signal().generation();
+            if workers.count() == 0 {
+                return;
+            }
+            workers.signal().past(seen).await;
+        }
     }
 }
 
@@ -173,20 +181,14 @@ impl RunningController {
         self.core.stop();
     }
 
-    /// Waits until the workers have ended. A reconciler that waits for its own controller waits for ever.
-    pub async fn stopped(&self) {
-        loop {
-            let seen = self.workers.signal().generation();
-            if self.workers.count() == 0 {
-                return;
-            }
-            self.workers.signal().past(seen).await;
-        }
-    }
-
-    /// Calls for a key, as a change of its object would.
-    pub fn enqueue(&self, key: Key) {
-        self.core.enqueue(key);
+    /// Waits until the workers have ended, which [`stop`](Self::stop) or the factory's stop makes them do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] when the time is over; [`Error::WouldDeadlock`] inside a handler or reconciler.
+    pub async fn wait(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("wait()")?;
+        wait_none(&self.workers, within).await
     }
 
     /// What the controller has done so far.

@@ -166,12 +166,12 @@ async fn carry_out(
         body: Vec::new(),
         refresh_credentials: request.refresh_credentials,
     };
-    let outgoing = runtime.connector.request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
+    let outgoing = runtime.client.connector().request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
     // A watch has its connection to itself, so that its end can close it.
     let reuse = !request.fresh_connection && request.verb != Verb::Watch;
     let route = Route { reuse, repeatable: true, within: request.connect_within };
     let connected = || tell(Event::Connected(id));
-    let (mut connection, response) = runtime.connector.send(outgoing, route, connected).await?;
+    let (mut connection, response) = runtime.client.connector().send(outgoing, route, connected).await?;
     let (parts, mut body) = response.into_parts();
     let mut head = Head::new(parts.status.as_u16());
     for (name, value) in &parts.headers {
@@ -189,6 +189,108 @@ async fn carry_out(
             None => break,
         }
     }
-    runtime.connector.give_back(connection).await;
+    runtime.client.connector().give_back(connection).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, Config, Factory};
+    use informer_core::time::Time;
+    use informer_runtime::sync::Mutex;
+    use std::collections::VecDeque;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// An informer whose test says what it asks for, and which counts the bytes that come.
+    #[derive(Default)]
+    struct Puppet {
+        actions: VecDeque<IoAction>,
+        bytes: usize,
+        stopped: bool,
+    }
+
+    struct Shown(Arc<Mutex<Puppet>>);
+
+    impl Drive for Shown {
+        fn handle(&mut self, _now: Time, event: IoEvent<'_>) {
+            let mut puppet = self.0.lock();
+            match event {
+                IoEvent::Body(_, bytes) => puppet.bytes += bytes.len(),
+                IoEvent::Stop => puppet.stopped = true,
+                IoEvent::Start | IoEvent::Tick | IoEvent::Connected(_) | IoEvent::Head(..) | IoEvent::End(..) => {}
+            }
+        }
+
+        fn poll(&mut self, _now: Time) -> IoAction {
+            self.0.lock().actions.pop_front().unwrap_or(IoAction::Wait(None))
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.0.lock().stopped
+        }
+    }
+
+    async fn until(what: &str, ready: impl Fn() -> bool) {
+        for _ in 0..10_000 {
+            if ready() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("never happened: {what}");
+    }
+
+    #[tokio::test]
+    async fn a_paused_body_is_left_with_the_server_and_a_cancelled_one_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let factory = Factory::new(Client::connect(Config::from_url(&url).unwrap()).unwrap());
+        let id = RequestId(1);
+        let request = Request {
+            id,
+            verb: Verb::Watch,
+            path: "/x".into(),
+            query: Vec::new(),
+            accept: "application/json",
+            accept_encoding: "identity",
+            fresh_connection: false,
+            refresh_credentials: false,
+            connect_within: Duration::from_secs(10),
+        };
+        let puppet = Arc::new(Mutex::new(Puppet::default()));
+        // The pause is there before the task of the request looks for the first time.
+        puppet.lock().actions.extend([IoAction::Send(request), IoAction::Pause(id)]);
+        factory.start();
+        let inner = Arc::clone(factory.inner());
+        inner.spawn(drive(Arc::clone(&inner), Box::new(Shown(Arc::clone(&puppet)))));
+
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        // More than all buffers between here and there hold: only a reader lets this end.
+        let writer = tokio::spawn(async move {
+            let part = vec![b'x'; 64 * 1024];
+            for _ in 0..1024 {
+                socket.write_all(&part).await.unwrap();
+            }
+            socket
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!writer.is_finished());
+        assert_eq!(puppet.lock().bytes, 0);
+
+        puppet.lock().actions.push_back(IoAction::Resume(id));
+        inner.core.hold(false); // wakes the driver
+        until("all of the body", || puppet.lock().bytes == 64 * 1024 * 1024).await;
+
+        let mut socket = writer.await.unwrap();
+        puppet.lock().actions.push_back(IoAction::Cancel(id));
+        inner.core.hold(false);
+        let mut rest = Vec::new();
+        socket.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.starts_with(b"GET /x HTTP/1.1\r\n"));
+        factory.stop(Duration::from_secs(2)).await.unwrap();
+    }
 }

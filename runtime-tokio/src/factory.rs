@@ -1,7 +1,6 @@
 //! [`Factory`]: the informers of one client, and every task that works for them.
 
 use crate::client::Client;
-use crate::connection::Connector;
 use crate::driver::drive;
 use crate::informer::Informer;
 use informer_core::{Object, Resource};
@@ -9,7 +8,7 @@ use informer_runtime::controller::ControllerCore;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
 use informer_runtime::sync::{Arc, Mutex, Weak};
-use informer_runtime::{Error, guard};
+use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -54,7 +53,7 @@ impl Drop for Owner {
 /// What tasks and informers hold of a factory.
 pub(crate) struct Inner {
     pub(crate) core: FactoryCore,
-    pub(crate) connector: Arc<Connector>,
+    pub(crate) client: Client,
     tasks: Mutex<Tasks>,
     /// Those that run; their workers keep them.
     controllers: Mutex<Vec<Weak<ControllerCore>>>,
@@ -151,17 +150,21 @@ impl Factory {
 
     /// With an observer, for example.
     pub fn with_options(client: Client, options: FactoryOptions) -> Self {
-        let connector = Arc::clone(client.connector());
         let inner = Inner {
-            core: FactoryCore::new(connector.config().clone(), options),
-            connector,
+            core: FactoryCore::new(client.config().clone(), options),
+            client,
             tasks: Mutex::new(Tasks::Waiting(Vec::new())),
             controllers: Mutex::new(Vec::new()),
         };
         Factory(Arc::new(Owner(Arc::new(inner))))
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    /// The client that it was made with.
+    pub fn client(&self) -> &Client {
+        &self.inner().client
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.0.0
     }
 
@@ -251,6 +254,11 @@ impl Factory {
         }
     }
 
+    /// The informers that have no complete list yet, and why.
+    pub fn lagging(&self) -> Vec<Lagging> {
+        self.inner().core.lagging()
+    }
+
     /// Asks everything to stop; does not wait. No new call of a handler or reconciler starts; those that run complete.
     pub fn request_stop(&self) {
         self.inner().request_stop();
@@ -265,23 +273,20 @@ impl Factory {
     pub async fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.request_stop();
-        let lives = self.inner().core.lives();
-        let until = deadline(within);
-        loop {
-            let seen = lives.signal().generation();
-            if lives.count() == 0 {
-                return Ok(());
-            }
-            if timeout_at(until, lives.signal().past(seen)).await.is_err() {
-                return match lives.count() {
-                    0 => Ok(()),
-                    left => Err(Error::StillRunning(left)),
-                };
-            }
-        }
+        wait_none(self.inner().core.lives(), within).await
     }
 
-    /// Holds the drivers up, or lets them go on: for tests of the drivers themselves.
+    /// True once a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.inner().core.is_stopping()
+    }
+
+    /// Tasks of this factory that have not ended.
+    pub fn tasks(&self) -> usize {
+        self.inner().core.lives().count()
+    }
+
+    /// While held, the drivers do nothing: what comes piles up in order, timers wait. For test runs.
     #[doc(hidden)]
     pub fn hold(&self, held: bool) {
         self.inner().core.hold(held);
@@ -303,4 +308,18 @@ impl fmt::Debug for Factory {
 /// Some 30 years are as good as for ever, and all that tokio's clock takes.
 fn deadline(within: Duration) -> Instant {
     Instant::now() + within.min(Duration::from_secs(1_000_000_000))
+}
+
+/// Waits until nobody lives.
+pub(crate) async fn wait_none(lives: &Lives, within: Duration) -> Result<(), Error> {
+    let until = deadline(within);
+    loop {
+        let seen = lives.signal().generation();
+        match lives.count() {
+            0 => return Ok(()),
+            left if Instant::now() >= until => return Err(Error::StillRunning(left)),
+            // Whether one ended or the time is over: the next look tells.
+            _ => drop(timeout_at(until, lives.signal().past(seen)).await),
+        }
+    }
 }

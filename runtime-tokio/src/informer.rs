@@ -103,19 +103,22 @@ impl<T: Send + Sync + 'static> Informer<T> {
         F: FnMut(Notification<T>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
+        let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let name = registration.name().to_string();
         let runtime = Arc::clone(&self.runtime);
         self.runtime.spawn(async move {
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
-                let Delivery::Notification(notification) = delivery else {
+                let outcome = if let Delivery::Notification(notification) = delivery {
+                    match guard::call(|| function(notification)) {
+                        Ok(future) => guard::guarded(future).await,
+                        Err(text) => Err(text),
+                    }
+                } else {
+                    let told = on_synced.as_ref().map_or(Ok(()), |told| guard::call(|| told()));
                     deliveries.mark_synced();
-                    continue;
-                };
-                let outcome = match guard::call(|| function(notification)) {
-                    Ok(future) => guard::guarded(future).await,
-                    Err(text) => Err(text),
+                    told
                 };
                 if let Err(text) = outcome {
                     deliveries.mark_panic();
@@ -134,15 +137,21 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// ```no_run
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
-    /// let mut events = pods.events(Default::default());
+    /// let mut events = pods.events();
     /// while let Some(event) = events.next().await {
     ///     println!("{event}");
     /// }
     /// # }
     /// ```
-    pub fn events(&self, options: HandlerOptions) -> Events<T> {
+    pub fn events(&self) -> Events<T> {
+        self.events_with(HandlerOptions::default())
+    }
+
+    /// [`events`](Self::events), with a name, a resync period or another bound.
+    pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
+        let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
-        Events { deliveries, registration }
+        Events { deliveries, on_synced, registration }
     }
 }
 
@@ -156,6 +165,7 @@ impl<T> fmt::Debug for Informer<T> {
 #[must_use = "notifications pile up until they are taken, and dropping this removes it"]
 pub struct Events<T> {
     deliveries: Deliveries<T>,
+    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     registration: Registration,
 }
 
@@ -167,6 +177,9 @@ impl<T> Events<T> {
         loop {
             if let Delivery::Notification(notification) = self.deliveries.next().await? {
                 return Some(notification);
+            }
+            if let Some(told) = self.on_synced.take() {
+                told();
             }
             self.deliveries.mark_synced();
         }

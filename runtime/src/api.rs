@@ -36,13 +36,28 @@ pub struct Preconditions {
 }
 
 impl ApiRequest {
-    fn new(verb: Verb, resource: &Resource, namespace: &str, name: &str, sub: &str) -> Self {
-        let mut target = resource.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
-        for part in [name, sub].into_iter().filter(|part| !part.is_empty()) {
+    fn new(verb: Verb, resource: &Resource, namespace: &str, name: Option<&str>, sub: &str) -> Result<Self, Error> {
+        let mut target = resource.path(Some(&*segment(namespace)).filter(|namespace| !namespace.is_empty()));
+        if let Some(name) = name {
             target.push('/');
-            target.push_str(part);
+            target.push_str(&segment(name));
         }
-        ApiRequest { verb, target, content_type: "application/json", body: Vec::new(), resource: resource.clone() }
+        if !sub.is_empty() {
+            target.push('/');
+            target.push_str(sub);
+        }
+        let request =
+            ApiRequest { verb, target, content_type: "application/json", body: Vec::new(), resource: resource.clone() };
+        let parts = [Some(namespace).filter(|namespace| !namespace.is_empty()), name];
+        match parts.into_iter().flatten().find(|part| !can_be_segment(part)) {
+            None => Ok(request),
+            // Sent all the same, an empty name would mean the whole collection.
+            Some(bad) => Err(Error::Transport {
+                request: request.describe(),
+                reason: format!("nothing was sent, as no object or namespace can be called {bad:?}"),
+                source: None,
+            }),
+        }
     }
 
     fn with<B: Serialize + ?Sized>(mut self, body: &B) -> Result<Self, Error> {
@@ -62,44 +77,48 @@ impl ApiRequest {
     }
 
     /// Reads one object.
-    pub fn get(resource: &Resource, key: &Key) -> Self {
-        ApiRequest::new(Verb::Get, resource, key.namespace(), key.name(), "")
+    ///
+    /// # Errors
+    ///
+    /// If no object can have this key: its name is empty, say.
+    pub fn get(resource: &Resource, key: &Key) -> Result<Self, Error> {
+        ApiRequest::new(Verb::Get, resource, key.namespace(), Some(key.name()), "")
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one).
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
     pub fn create<B: Serialize + ?Sized>(resource: &Resource, namespace: &str, object: &B) -> Result<Self, Error> {
-        ApiRequest::new(Verb::Create, resource, namespace, "", "").with(object)
+        ApiRequest::new(Verb::Create, resource, namespace, None, "")?.with(object)
     }
 
     /// Replaces an object; it must carry the version that it replaces.
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
     pub fn update<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
-        ApiRequest::new(Verb::Update, resource, key.namespace(), key.name(), "").with(object)
+        ApiRequest::new(Verb::Update, resource, key.namespace(), Some(key.name()), "")?.with(object)
     }
 
     /// Replaces the status of an object.
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
     pub fn update_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
-        ApiRequest::new(Verb::Update, resource, key.namespace(), key.name(), "status").with(object)
+        ApiRequest::new(Verb::Update, resource, key.namespace(), Some(key.name()), "status")?.with(object)
     }
 
     /// Applies a JSON merge patch (RFC 7386).
     ///
     /// # Errors
     ///
-    /// If the patch cannot be written as JSON.
+    /// If the patch cannot be written as JSON, or no object can have such a name or namespace.
     pub fn merge_patch<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
-        let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), key.name(), "").with(patch)?;
+        let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), Some(key.name()), "")?.with(patch)?;
         request.content_type = "application/merge-patch+json";
         Ok(request)
     }
@@ -108,16 +127,21 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the patch cannot be written as JSON.
+    /// If the patch cannot be written as JSON, or no object can have such a name or namespace.
     pub fn merge_patch_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
-        let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), key.name(), "status").with(patch)?;
+        let mut request =
+            ApiRequest::new(Verb::Patch, resource, key.namespace(), Some(key.name()), "status")?.with(patch)?;
         request.content_type = "application/merge-patch+json";
         Ok(request)
     }
 
     /// Deletes an object if the preconditions hold.
-    pub fn delete(resource: &Resource, key: &Key, preconditions: &Preconditions) -> Self {
-        let mut request = ApiRequest::new(Verb::Delete, resource, key.namespace(), key.name(), "");
+    ///
+    /// # Errors
+    ///
+    /// If no object can have this key: its name is empty, say.
+    pub fn delete(resource: &Resource, key: &Key, preconditions: &Preconditions) -> Result<Self, Error> {
+        let mut request = ApiRequest::new(Verb::Delete, resource, key.namespace(), Some(key.name()), "")?;
         let mut conditions = serde_json::Map::new();
         if let Some(uid) = &preconditions.uid {
             conditions.insert("uid".into(), uid.clone().into());
@@ -129,7 +153,7 @@ impl ApiRequest {
             let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": conditions});
             request.body = options.to_string().into_bytes();
         }
-        request
+        Ok(request)
     }
 
     /// `GET /api/v1/namespaces/web/pods/a`.
@@ -173,6 +197,25 @@ impl ApiRequest {
     }
 }
 
+/// The rule of apimachinery for what may stand between two slashes.
+fn can_be_segment(part: &str) -> bool {
+    !matches!(part, "" | "." | "..") && !part.contains(['/', '%'])
+}
+
+/// As it stands in a path: all but the unreserved characters of RFC 3986 and the colon, which names of roles have, is
+/// encoded.
+fn segment(part: &str) -> String {
+    let mut out = String::with_capacity(part.len());
+    for byte in part.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out += &format!("%{byte:02X}");
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,10 +236,22 @@ mod tests {
     #[test]
     fn a_deletion_carries_its_preconditions() {
         let uid = Preconditions { uid: Some("u".into()), resource_version: None };
-        let delete = ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), &uid);
+        let delete = ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), &uid).unwrap();
         let body: Value = serde_json::from_slice(&delete.body).unwrap();
         assert_eq!(body["preconditions"], json!({"uid": "u"}));
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
         assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn a_name_never_reaches_beyond_its_place_in_the_path() {
+        for key in [("web", ""), ("web", "."), ("web", ".."), ("web", "a/b"), ("web", "a%2fb"), ("..", "a")] {
+            let key = Key::new(key.0, key.1);
+            let refused = ApiRequest::delete(&CONFIG_MAPS, &key, &Preconditions::default()).unwrap_err().to_string();
+            assert!(refused.contains("nothing was sent, as no object or namespace can be called"), "{refused}");
+            assert!(ApiRequest::get(&CONFIG_MAPS, &key).is_err());
+        }
+        let odd = ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "system:a?b#c \u{e9}")).unwrap();
+        assert_eq!(odd.target, "/api/v1/namespaces/web/configmaps/system:a%3Fb%23c%20%C3%A9");
     }
 }

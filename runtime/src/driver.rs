@@ -176,6 +176,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     self.machine.handle(now, Input::Committed(committed.receipt));
                     for id in fallen {
                         if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                            channel.disconnect();
                             let name = channel.name().to_string();
                             self.shared.observe(&Observed::HandlerDisconnected { handler: &name });
                         }

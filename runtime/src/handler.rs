@@ -49,6 +49,7 @@ struct Shared {
     name: String,
     synced: AtomicBool,
     closed: AtomicBool,
+    removed: AtomicBool,
     finished: AtomicBool,
     panics: AtomicU64,
     changed: Signal,
@@ -66,6 +67,7 @@ impl<T> Channel<T> {
                 name: options.name.clone(),
                 synced: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
+                removed: AtomicBool::new(false),
                 finished: AtomicBool::new(false),
                 panics: AtomicU64::new(0),
                 changed: Signal::new(),
@@ -103,6 +105,12 @@ impl<T> Channel<T> {
         };
         self.signal.notify();
         connected
+    }
+
+    /// The handler fell behind: it is removed.
+    pub(crate) fn disconnect(&self) {
+        self.shared.removed.store(true, Ordering::Release);
+        self.close();
     }
 
     /// Nothing more is delivered; what is buffered is dropped. A running call completes.
@@ -249,6 +257,7 @@ impl Registration {
     /// Removes the handler, from anywhere, also from inside it. No new call starts after this returns; the one that
     /// runs completes. Doing it twice changes nothing.
     pub fn remove(&self) {
+        self.shared.removed.store(true, Ordering::Release);
         self.shared.closed.store(true, Ordering::Release);
         (self.remove)(self.shared.id);
     }
@@ -256,6 +265,23 @@ impl Registration {
     /// True once the handler was removed, or its informer stopped, and no call runs any more.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
+    }
+
+    /// True if the handler was removed, by [`remove`](Self::remove) or because it fell behind, and not by a stop.
+    pub fn was_removed(&self) -> bool {
+        self.shared.removed.load(Ordering::Acquire)
+    }
+
+    /// Waits on this thread until no call runs any more; for ever if the handler is never removed and its informer
+    /// never stopped.
+    pub fn wait_finished(&self) {
+        loop {
+            let seen = self.shared.changed.generation();
+            if self.is_finished() {
+                return;
+            }
+            self.shared.changed.wait_past(seen, None);
+        }
     }
 
     /// Waits on this thread until the handler is synced. False if the deadline passed or the handler ended before.

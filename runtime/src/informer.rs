@@ -15,7 +15,7 @@ use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 use informer_core::selector::{FieldSelector, LabelSelector};
-use informer_core::store::{IndexDef, IndexValues};
+use informer_core::store::{IndexDef, IndexValues, Store};
 use informer_core::time::Duration;
 use informer_core::{Obj, Object, Resource};
 use std::any::type_name;
@@ -45,6 +45,14 @@ impl<T: Object> InformerSpec<T> {
 }
 
 impl<T: 'static> InformerSpec<T> {
+    /// Everything that the machine can be told, in place of what was set before; the resource stays.
+    pub fn configured(mut self, config: InformerConfig) -> Self {
+        let resource = self.config.reflector.resource;
+        self.config = config;
+        self.config.reflector.resource = resource;
+        self
+    }
+
     /// Only the objects of one namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.config.reflector.namespace = Some(namespace.to_string());
@@ -248,6 +256,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// What failed since the last success, if anything.
     pub fn last_failure(&self) -> Option<Failure> {
         self.0.status.failure.lock().clone()
+    }
+
+    /// Reads the store under its lock: `f` must be short and must not call user code.
+    pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
+        self.0.store.read(f)
     }
 
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.

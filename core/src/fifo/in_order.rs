@@ -2,10 +2,35 @@
 //!
 //! What client-go calls `RealFIFO` in its atomic mode, and what informers use: no change is merged with another, the
 //! order across keys is kept, and a list replaces the store in one commit.
+//!
+//! An informer fills it with decoded items. By hand:
+//!
+//! ```
+//! use informer_core::fifo::InOrderQueue;
+//! use informer_core::store::Store;
+//! use informer_core::wire::ItemKind;
+//! use informer_core::{Key, Obj, Uid, Version};
+//!
+//! let pod = |name: &str, version: &str| Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ());
+//! let (mut queue, mut store) = (InOrderQueue::default(), Store::new(7));
+//! queue.push_list([pod("a", "1"), pod("b", "2")], Version::new("5"), &store);
+//! let _first_list = store.commit(queue.pop().unwrap());
+//!
+//! queue.push_event(ItemKind::Modified, pod("b", "6"));
+//! queue.push_event(ItemKind::Deleted, pod("a", "7"));
+//! queue.push_event(ItemKind::Modified, pod("b", "8"));
+//! let done = store.commit(queue.pop().unwrap());
+//! assert_eq!(
+//!     format!("{:?}", done.notifications),
+//!     "[updated web/b@6 (was 2) by Watch, deleted web/a@7 by Watch, updated web/b@8 (was 6) by Watch]"
+//! );
+//! assert_eq!(store.version().as_str(), "8");
+//! ```
 
 use crate::decode::Item;
-use crate::object::Version;
-use crate::store::{Change, Commit, Staged};
+use crate::object::{Obj, Version};
+use crate::store::{Change, Commit, Fresh, Staged, Store};
+use crate::wire::ItemKind;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -28,6 +53,40 @@ impl<T> Default for InOrderQueue<T> {
 }
 
 impl<T> InOrderQueue<T> {
+    /// Queues one event of a watch by hand. A kind of `Listed` counts as `Added`.
+    pub fn push_event(&mut self, kind: ItemKind, object: Obj<T>) {
+        self.push(match kind {
+            ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
+                Item::Fresh { known: None, fresh: Fresh::bare(object) }
+            }
+            ItemKind::Deleted => {
+                let (key, version) = (object.key().clone(), object.version().clone());
+                Item::Gone { known: None, key, version, last: Some(object) }
+            }
+        });
+    }
+
+    /// Queues a complete list by hand, which stands for `version`; what `store` has at the same uid and version stays.
+    ///
+    /// # Panics
+    ///
+    /// If something is queued: the list is compared with the store as it is, so commit what came before it first.
+    pub fn push_list(&mut self, list: impl IntoIterator<Item = Obj<T>>, version: Version, store: &Store<T>) {
+        assert!(self.is_empty(), "commit what is queued before a list: it is compared with the store");
+        let mut staged = Staged::default();
+        for object in list {
+            let known = store.slot_of(object.key().namespace(), object.key().name());
+            staged.push(match known {
+                Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
+                    Item::Unchanged(slot)
+                }
+                Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
+                None => Item::Fresh { known: None, fresh: Fresh::bare(object) },
+            });
+        }
+        self.replace(staged, version);
+    }
+
     /// Queues one event of a watch.
     pub(crate) fn push(&mut self, item: Item<T>) {
         self.0.push_back(Delta::Event(item));
@@ -53,8 +112,8 @@ impl<T> InOrderQueue<T> {
         self.0.is_empty()
     }
 
-    /// The next commit: one list, one bookmark, or up to [`COMMIT_EVENTS`] events.
-    pub(crate) fn pop(&mut self) -> Option<Commit<T>> {
+    /// The next commit: one list, one bookmark, or up to [`COMMIT_EVENTS`] events. `None` if nothing waits.
+    pub fn pop(&mut self) -> Option<Commit<T>> {
         match self.0.pop_front()? {
             Delta::Replaced(staged, version) => {
                 Some(Commit { change: Change::Replace(staged), version: Some(version) })

@@ -211,12 +211,12 @@ impl Reflector {
 
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
-        if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state
-            && *mine == attempt
-        {
-            self.memory.version = version.clone();
-            self.memory.latest = false;
-            self.begin_watch(now);
+        if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state {
+            if *mine == attempt {
+                self.memory.version = version.clone();
+                self.memory.latest = false;
+                self.begin_watch(now);
+            }
         }
         self.check(now);
     }

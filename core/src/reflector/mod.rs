@@ -36,6 +36,8 @@ mod listing;
 mod opening;
 mod stream;
 mod streaming;
+#[cfg(test)]
+mod tests;
 mod tuning;
 mod watching;
 

@@ -57,6 +57,13 @@ pub struct Fresh<T> {
     pub(crate) generation: u64,
 }
 
+impl<T> Fresh<T> {
+    /// An object whose index values the store computes itself.
+    pub(crate) fn bare(object: Obj<T>) -> Self {
+        Fresh { object, values: SmallVec::new(), generation: u64::MAX }
+    }
+}
+
 /// A change that the machine decided on. Carried out by [`Store::commit`].
 pub struct Commit<T> {
     pub(crate) change: Change<T>,
@@ -514,7 +521,7 @@ impl<T> Store<T> {
 }
 
 /// A uid that either side lacks says nothing.
-fn same_incarnation(a: &Uid, b: &Uid) -> bool {
+pub(crate) fn same_incarnation(a: &Uid, b: &Uid) -> bool {
     a == b || a.is_empty() || b.is_empty()
 }
 

@@ -1,0 +1,428 @@
+//! What concerns every state: stopping, starting anew, strictness, flow control, handlers, and clocks that jump.
+
+use super::harness::{World, bookmark, config, end_marker, error_event, event, list};
+use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice, Output};
+use crate::reflector::{End, ListStrategy, Phase};
+use crate::time::{Duration, Time};
+use crate::wire::{Head, RequestId};
+use std::format;
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+/// One world in each phase but `Stopped`, with the requests so far looked at.
+fn everywhere() -> Vec<World> {
+    let mut backoff = World::listing();
+    backoff.answer(500, "");
+    let mut finished = World::listing();
+    finished.lazy = true;
+    finished.answer(200, &list("5", &[("a", "4")]));
+    let mut worlds = std::vec![
+        World::new(ListStrategy::Paged),
+        World::listing(),
+        finished,
+        World::streaming(),
+        World::opening(),
+        World::watching(),
+        backoff,
+    ];
+    for world in &mut worlds {
+        if world.has_sent() {
+            world.sent();
+        }
+    }
+    worlds
+}
+
+#[test]
+fn stop_ends_every_state_for_good() {
+    for mut world in everywhere() {
+        let (phase, in_flight) = (world.phase(), world.current);
+        world.add_handler(1, Some(Duration::from_secs(10)));
+        world.input(Input::Stop);
+        assert_eq!(world.cancelled.last().map(|id| RequestId(*id)), in_flight, "from {phase}");
+        assert_eq!((world.phase(), world.current, world.deadline), (Phase::Stopped, None, None), "from {phase}");
+        while world.work() {}
+        let lines = world.log.len();
+        world.input(Input::Stop);
+        world.input(Input::Start);
+        world.input(Input::Refresh);
+        world.input(Input::Head { id: RequestId(1), head: &Head::new(200) });
+        world.pass(86_400_000);
+        assert!(world.log[lines..].iter().all(|line| line == "wait None"), "from {phase}: {:?}", &world.log[lines..]);
+        assert_eq!(world.phase(), Phase::Stopped);
+    }
+}
+
+#[test]
+fn an_informer_that_has_not_started_waits_for_nothing() {
+    let mut world = World::new(ListStrategy::Auto);
+    world.input(Input::Tick);
+    world.input(Input::Refresh);
+    world.pass(86_400_000);
+    assert_eq!((world.phase(), world.deadline, world.has_sent()), (Phase::Idle, None, false));
+    world.input(Input::Start);
+    world.input(Input::Start);
+    assert_eq!(world.stream_version().as_deref(), Some(""), "one request, however often it is started");
+}
+
+#[test]
+fn a_refresh_lists_the_newest_state_from_every_state_that_has_begun() {
+    for mut world in everywhere() {
+        let (phase, in_flight) = (world.phase(), world.current);
+        world.input(Input::Refresh);
+        if phase == Phase::Idle {
+            assert!(!world.has_sent());
+            continue;
+        }
+        let want = if phase == Phase::Streaming { None } else { Some("/api/v1/pods?limit=500".to_string()) };
+        let request = world.request();
+        assert!(want.is_none_or(|want| request == want), "from {phase}: {request}");
+        assert_eq!(world.cancelled.last().map(|id| RequestId(*id)), in_flight, "from {phase}");
+        while world.work() {}
+        if phase == Phase::Streaming {
+            world.head(200);
+            world.body(&(event("ADDED", "b", "8") + &end_marker("9")));
+        } else {
+            world.answer(200, &list("9", &[("b", "8")]));
+        }
+        while world.work() {}
+        assert_eq!((world.stored(), world.store.version().as_str()), (std::vec!["ns/b@8".into()], "9"), "from {phase}");
+    }
+}
+
+#[test]
+fn a_refresh_decodes_what_has_not_changed_and_a_relist_does_not() {
+    let mut world = World::watching();
+    world.add_handler(1, None);
+    world.told(1);
+    world.input(Input::Refresh);
+    // Also if it needs more than one try.
+    world.answer(500, "");
+    world.back_off(800);
+    world.answer(200, &list("9", &[("a", "4")]));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
+    world.answer(410, "");
+    world.pass(60_000);
+    world.answer(200, &list("9", &[("a", "4")]));
+    assert_eq!(world.told(1), [""; 0]);
+}
+
+#[test]
+fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
+    let bad = r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[
+        {"metadata":{"namespace":"ns","name":"bad","resourceVersion":"3","labels":7}}]}"#;
+    let mut config = config(ListStrategy::Paged);
+    config.strict_decode = true;
+    let mut world = World::with(config, 1);
+    world.input(Input::Start);
+    world.request();
+    for step in [800, 1_600] {
+        world.answer(200, bad);
+        assert_eq!(world.failure().reason, "Undecodable");
+        assert!(world.failure().message.starts_with("ns/bad at version 3: "), "{}", world.failure());
+        world.back_off(step);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500&resourceVersion=0");
+    }
+    world.answer(200, &list("6", &[("a", "4")]));
+    assert_eq!((world.stored().join(""), world.watch_version()), ("ns/a@4".into(), "6".into()));
+}
+
+/// Wherever the reflector stands when the list turns out to be bad: nothing goes on from it.
+#[test]
+fn a_strict_informer_never_watches_on_from_a_streaming_list_that_it_rejected() {
+    const BAD: &str = "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"resourceVersion\":\"4\",\"labels\":7}}}\n";
+    type Then = fn(&mut World);
+    let goes_on: Then = |world| world.body(&event("ADDED", "b", "10"));
+    let breaks: Then = World::broken;
+    let is_opened_again: Then = |world| {
+        world.broken();
+        world.pass(60_000);
+    };
+    let is_watched_again: Then = |world| {
+        world.broken();
+        world.pass(60_000);
+        world.head(200);
+        world.body(&event("ADDED", "b", "10"));
+    };
+    let expires: Then = |world| world.body(&error_event(410, "Expired"));
+    let is_listed_again: Then = |world| {
+        world.body(&error_event(410, "Expired"));
+        world.pass(60_000);
+    };
+    for (at, (then, version)) in [
+        (goes_on, "10"),
+        (breaks, "9"),
+        (is_opened_again, "9"),
+        (is_watched_again, "10"),
+        (expires, "9"),
+        (is_listed_again, "9"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut config = config(ListStrategy::Auto);
+        config.strict_decode = true;
+        let mut world = World::with(config, 1);
+        world.input(Input::Start);
+        world.lazy = true;
+        world.head(200);
+        world.body(&(BAD.to_string() + &end_marker("9")));
+        then(&mut world);
+        world.reasons();
+        while world.work() {}
+        assert_eq!(world.reasons(), ["streaming 0 Undecodable"], "{at}");
+        assert!(world.store.is_empty() && !world.informer.has_synced(), "{at}");
+        if world.current.is_none() {
+            world.pass(60_000);
+        }
+        assert_eq!(world.stream_version().as_deref(), Some(version), "{at}");
+        world.head(200);
+        world.body(&(event("ADDED", "a", "3") + &end_marker("11")));
+        while world.work() {}
+        assert_eq!((world.stored().join(""), world.informer.has_synced()), ("ns/a@3".into(), true), "{at}");
+    }
+}
+
+/// An event of about `size` bytes.
+fn big(name: &str, version: &str, size: usize) -> String {
+    let pad = "x".repeat(size);
+    format!(
+        "{{\"type\":\"ADDED\",\"object\":{{\"metadata\":{{\"namespace\":\"ns\",\"name\":\"{name}\",\"uid\":\"u\",\
+         \"resourceVersion\":\"{version}\"}},\"pad\":\"{pad}\"}}}}\n"
+    )
+}
+
+#[test]
+fn a_body_is_paused_over_4_mib_and_its_deadlines_stand_still_until_half_of_that_is_decoded() {
+    let mut world = World::listing();
+    world.answer(200, &list("5", &[]));
+    let timeout: u64 = world.sent().query_value("timeoutSeconds").unwrap().parse().unwrap();
+    world.head(200);
+    world.lazy = true;
+    world.body(&bookmark("6")); // keeps the store busy
+    let quarter = IN_FLIGHT_BYTES / 4 - 200;
+    for n in 0..4 {
+        world.body(&big(&format!("n{n}"), &format!("{}", 10 + n), quarter));
+    }
+    assert_eq!(world.paused, None, "4 MiB are not over 4 MiB");
+    world.pass(100_000);
+    world.body(&big("last", "20", quarter));
+    assert_eq!((world.paused, world.deadline), (world.current, None));
+    // Neither the silence nor the end of the watch counts while we do not read.
+    world.pass(10_000_000);
+    assert_eq!((world.phase(), world.failures.len(), world.cancelled.len()), (Phase::Watching, 0, 0));
+    let mut steps = 0;
+    while world.paused.is_some() {
+        assert!(world.work(), "it goes on by itself");
+        steps += 1;
+    }
+    assert!(steps > 3, "not before 2 MiB are left");
+    let left = Duration::from_secs(150);
+    assert_eq!(world.deadline.unwrap().at, world.now + left, "the whole silence: the last byte came as we paused");
+    while world.work() {}
+    world.body(&bookmark("30"));
+    while world.work() {}
+    world.pass(140_000);
+    world.body(&bookmark("31"));
+    while world.work() {}
+    let end = Duration::from_secs(timeout + 10) - Duration::from_secs(240);
+    assert_eq!(
+        world.deadline.unwrap().at,
+        world.now + end.min(Duration::from_secs(150)),
+        "the watch was read for 240 s"
+    );
+    assert_eq!(world.store.len(), 5);
+}
+
+#[test]
+fn a_request_that_has_no_body_yet_is_not_paused() {
+    let mut world = World::listing();
+    world.request();
+    world.lazy = true;
+    let items: Vec<_> = (0..3).map(|n| big(&format!("n{n}"), "3", IN_FLIGHT_BYTES / 2)).collect();
+    let items: Vec<_> = items.iter().map(|e| &e["{\"type\":\"ADDED\",\"object\":".len()..e.len() - 2]).collect();
+    let page = format!(
+        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5","continue":"x"}},"items":[{}]}}"#,
+        items.join(",")
+    );
+    world.head(200);
+    world.body(&page);
+    assert!(world.paused.is_some());
+    // The adapter had read the end already.
+    world.close();
+    world.paused = None;
+    assert_eq!(world.request(), "/api/v1/pods?limit=500&continue=x");
+    assert_eq!((world.paused, world.deadline.unwrap().why), (None, "connecting"));
+    world.connected();
+    world.head(200);
+    assert_eq!(world.paused, world.current, "now there is a body");
+    while world.work() {}
+    assert_eq!(world.paused, None);
+    world.body(&list("5", &[]));
+    world.close();
+    while world.work() {}
+    assert_eq!((world.store.len(), world.watch_version()), (3, "5".into()));
+}
+
+#[test]
+fn cancelling_a_paused_body_forgets_the_pause() {
+    let mut world = World::watching();
+    world.lazy = true;
+    for n in 0..6 {
+        world.body(&big(&format!("n{n}"), &format!("{}", 10 + n), IN_FLIGHT_BYTES / 4));
+    }
+    assert!(world.paused.is_some());
+    world.input(Input::Refresh);
+    assert_eq!((world.paused, world.deadline.unwrap().why), (None, "connecting"));
+    while world.work() {}
+    assert!(world.log.iter().all(|line| !line.starts_with("resume")), "it is gone");
+}
+
+#[test]
+fn what_is_decoded_of_a_list_that_was_given_up_does_not_show() {
+    let mut world = World::listing();
+    world.request();
+    world.lazy = true;
+    world.head(200);
+    world.body(r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"ghost","resourceVersion":"1"}},"#);
+    assert!(world.has_kept());
+    world.broken();
+    world.back_off(800);
+    while world.work() {}
+    world.answer(200, &list("6", &[("a", "4")]));
+    while world.work() {}
+    assert_eq!(world.stored(), ["ns/a@4"]);
+}
+
+#[test]
+fn a_clock_that_stands_still_or_runs_backward_is_taken_for_the_last_time() {
+    let mut world = World::watching();
+    world.now = Time::ZERO;
+    world.informer.handle(Time::ZERO, Input::Tick);
+    let Output::Wait(Some(deadline)) = world.informer.poll_output() else { panic!("nothing happened") };
+    assert_eq!(deadline.at, Time::from_millis(1_000_000) + Duration::from_secs(150));
+}
+
+#[test]
+fn a_suspend_fires_what_is_due_once_and_then_looks_at_the_input() {
+    let mut world = World::watching();
+    world.add_handler(1, Some(Duration::from_secs(30)));
+    world.told(1);
+    let id = world.id();
+    world.now = world.now + Duration::from_secs(86_400);
+    let late = event("ADDED", "late", "6");
+    world.input(Input::Body { id, bytes: late.as_bytes() });
+    assert_eq!(world.cancelled, [2]);
+    assert_eq!((world.stored().join(""), world.informer.stats().stale_answers), ("ns/a@4".into(), 1));
+    assert_eq!(world.watch_version(), "5", "the event comes again");
+    assert_eq!(world.told(1), ["resync ns/a@4 by Resync"], "the periods that were missed are one");
+    assert_eq!(world.log.iter().filter(|line| line.starts_with("resync")).count(), 1);
+    assert_eq!(world.deadline.unwrap().at, world.now + Duration::from_secs(10));
+}
+
+#[test]
+fn a_resync_is_exact_and_at_least_a_second() {
+    let mut world = World::watching();
+    world.add_handler(1, Some(Duration::from_millis(10)));
+    let raised = Notice::ResyncRaised { handler: HandlerId(1), asked: Duration::from_millis(10) };
+    assert!(world.log.contains(&format!("{raised:?}")));
+    world.told(1);
+    world.sleep(1_000, "resync");
+    assert_eq!(world.told(1), ["resync ns/a@4 by Resync"]);
+    world.sleep(1_000, "resync");
+    world.remove_handler(1);
+    assert_eq!(world.deadline.unwrap().why, "silence of a body");
+    world.add_handler(1, Some(Duration::ZERO));
+    assert_eq!(world.deadline.unwrap().why, "silence of a body", "zero is never");
+}
+
+#[test]
+fn handlers_get_the_whole_store_once_a_list_is_in_it_and_late_ones_at_once() {
+    let mut world = World::listing();
+    world.add_handler(1, None);
+    assert_eq!(world.told(1), [""; 0]);
+    world.answer(500, "");
+    world.back_off(800);
+    assert!(!world.informer.has_synced(), "a list that failed is none (B050)");
+    world.answer(200, &list("5", &[("a", "4")]));
+    assert_eq!(world.told(1), ["added ns/a@4 by List"]);
+    assert!(world.listeners[&1].synced && world.informer.has_synced());
+    world.head(200);
+    world.body(&event("ADDED", "b", "6"));
+    world.add_handler(2, None);
+    assert_eq!(world.told(2), ["added ns/a@4 by List", "added ns/b@6 by List"]);
+    assert_eq!(world.told(1), ["added ns/b@6 by Watch"]);
+}
+
+#[test]
+fn a_relist_tells_deletions_first_then_the_list_in_order_and_nothing_of_what_is_the_same() {
+    let mut world = World::listing();
+    world.add_handler(1, None);
+    world.answer(200, &list("5", &[("a", "1"), ("b", "2"), ("c", "3")]));
+    world.told(1);
+    world.answer(410, "");
+    world.pass(60_000);
+    world.answer(200, &list("9", &[("d", "8"), ("c", "7"), ("a", "1")]));
+    assert_eq!(
+        world.told(1),
+        [
+            "deleted ns/b@2 (final state unknown) by Relist",
+            "added ns/d@8 by Relist",
+            "updated ns/c@7 (was 3) by Relist"
+        ]
+    );
+}
+
+#[test]
+fn an_object_made_anew_unseen_is_deleted_and_added() {
+    let mut world = World::listing();
+    world.add_handler(1, None);
+    world.answer(200, &list("5", &[("a", "1")]));
+    world.answer(410, "");
+    world.pass(60_000);
+    world.told(1);
+    world.answer(200, &list("9", &[("a", "8")]).replace("u-a", "u-other"));
+    assert_eq!(world.told(1), ["deleted ns/a@1 (final state unknown) by Relist", "added ns/a@8 by Relist"]);
+}
+
+#[test]
+#[should_panic(expected = "HandlerId(1) is in use: give each handler its own")]
+fn two_handlers_of_one_number_are_a_mistake() {
+    let mut world = World::listing();
+    world.add_handler(1, None);
+    world.add_handler(1, None);
+}
+
+#[test]
+#[should_panic(expected = "Committed answers a Commit, and none is out")]
+fn an_answer_that_nobody_asked_for_is_a_mistake() {
+    let mut world = World::listing();
+    let receipt = crate::store::Receipt::default();
+    world.input(Input::Committed(receipt));
+}
+
+#[test]
+fn informers_that_differ_in_their_selectors_draw_different_jitter() {
+    let wait = |selector: Option<&str>| {
+        let mut config = config(ListStrategy::Paged);
+        config.reflector.label_selector = selector.map(Into::into);
+        let mut world = World::with(config, 1);
+        world.input(Input::Start);
+        world.end(&End::Closed);
+        world.deadline
+    };
+    assert_eq!(wait(Some("app=a")), wait(Some("app=a")));
+    assert_ne!(wait(Some("app=a")), wait(Some("app=b")));
+    assert_ne!(wait(None), wait(Some("app=b")));
+}
+
+#[test]
+fn an_absurd_watch_timeout_is_a_day() {
+    let mut config = config(ListStrategy::Paged);
+    config.reflector.min_watch_timeout = Duration::MAX;
+    let mut world = World::with(config, 1);
+    world.input(Input::Start);
+    world.answer(200, &list("5", &[]));
+    let timeout: u64 = world.sent().query_value("timeoutSeconds").unwrap().parse().unwrap();
+    assert!((86_400..=172_800).contains(&timeout));
+}

@@ -1,0 +1,444 @@
+//! Random servers, drivers and handlers: what must hold whatever they do.
+
+use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
+use crate::informer::Input;
+use crate::listener::Overflow;
+use crate::reflector::{End, ListStrategy, Phase};
+use crate::time::{Duration, Time};
+use crate::wire::{Head, RequestId};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::format;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
+
+/// What a server or a driver does next, for better or worse.
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(u64),
+    /// Sleep until the deadline.
+    Sleep,
+    Connected,
+    Head(u16, Option<&'static str>, Option<&'static str>),
+    /// A part of a body: which one, and where it is cut.
+    Body(usize, usize),
+    Closed,
+    Broken,
+    Refused,
+    Stale,
+    Work,
+    AddHandler(u64),
+    RemoveHandler(u64),
+    /// The clock goes back.
+    Backward,
+}
+
+fn bodies() -> Vec<String> {
+    vec![
+        list("5", &[("a", "4"), ("b", "3")]),
+        list("4", &[("b", "3")]),
+        list("7", &[("a", "6"), ("c", "7")]),
+        list("", &[]),
+        page("6", "token", &[("a", "5")]),
+        page("8", "other", &[]),
+        event("ADDED", "c", "8"),
+        event("MODIFIED", "a", "9"),
+        event("DELETED", "a", "10"),
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"bad\",\"resourceVersion\":\"5\",\"labels\":7}}}"
+            .into(),
+        "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}}".into(),
+        bookmark("11"),
+        bookmark(""),
+        end_marker("12"),
+        error_event(410, "Expired"),
+        error_event(500, "InternalError"),
+        status(410, "Expired"),
+        too_large(),
+        status(429, "TooManyRequests"),
+        "<html>502</html>".into(),
+        "\n ".into(),
+    ]
+}
+
+fn head() -> impl Strategy<Value = Step> {
+    let codes = prop::sample::select(vec![200, 200, 200, 200, 301, 400, 401, 403, 404, 410, 422, 429, 500, 503, 504]);
+    let retry = prop::sample::select(vec![None, None, None, Some("0"), Some("3"), Some("99999")]);
+    let encoding = prop::sample::select(vec![None, None, None, None, Some("gzip"), Some("br")]);
+    (codes, retry, encoding).prop_map(|(code, retry, encoding)| Step::Head(code, retry, encoding))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0u64..3_000).prop_map(Step::Pass),
+        1 => (0u64..1_000_000).prop_map(Step::Pass),
+        6 => Just(Step::Sleep),
+        2 => Just(Step::Connected),
+        6 => head(),
+        10 => (0..bodies().len(), 0usize..400).prop_map(|(which, cut)| Step::Body(which, cut)),
+        10 => (0..bodies().len()).prop_map(|which| Step::Body(which, usize::MAX)),
+        3 => Just(Step::Closed),
+        1 => Just(Step::Broken),
+        1 => Just(Step::Refused),
+        1 => Just(Step::Stale),
+        4 => Just(Step::Work),
+        1 => (0u64..3).prop_map(Step::AddHandler),
+        1 => (0u64..3).prop_map(Step::RemoveHandler),
+        1 => Just(Step::Backward),
+    ]
+}
+
+fn take(world: &mut World, step: &Step, bodies: &[String]) {
+    match step {
+        Step::Pass(millis) => world.pass(*millis),
+        Step::Sleep => {
+            if let Some(deadline) = world.deadline {
+                world.now = deadline.at;
+                world.input(Input::Tick);
+            }
+        }
+        Step::Backward => {
+            let now = core::mem::replace(&mut world.now, Time::ZERO);
+            world.informer.handle(Time::ZERO, Input::Tick);
+            world.now = now;
+            world.input(Input::Tick);
+        }
+        Step::Stale => {
+            let id = RequestId(world.current.map_or(1, |id| id.0) + 7);
+            world.input(Input::Body { id, bytes: b"{" });
+        }
+        Step::Work => {
+            world.work();
+        }
+        Step::AddHandler(id) => {
+            if !world.listeners.contains_key(id) {
+                world.add_handler_with(*id, Some(Duration::from_secs(5)), Overflow::Coalesce { limit: 2 });
+            }
+        }
+        Step::RemoveHandler(id) => {
+            if world.listeners.contains_key(id) {
+                world.remove_handler(*id);
+            }
+        }
+        // The others are answers to a request.
+        Step::Connected if world.current.is_some() => world.connected(),
+        Step::Head(code, retry, encoding) if world.current.is_some() => {
+            let mut head = Head::new(*code);
+            head.retry_after = retry.map(ToString::to_string);
+            head.content_encoding = encoding.map(ToString::to_string);
+            world.head_with(&head);
+        }
+        Step::Body(which, cut) if world.current.is_some() => {
+            let body = &bodies[*which];
+            world.body(&body[..body.len().min(*cut)]);
+        }
+        Step::Closed if world.current.is_some() => world.close(),
+        Step::Broken if world.current.is_some() => world.broken(),
+        Step::Refused if world.current.is_some() => world.end(&End::Refused("no route to host".into())),
+        Step::Connected | Step::Head(..) | Step::Body(..) | Step::Closed | Step::Broken | Step::Refused => {}
+    }
+}
+
+/// Something will happen, or nothing ever has to.
+fn assert_alive(world: &World) -> Result<(), TestCaseError> {
+    let waits = world.current.is_some() || world.deadline.is_some() || world.has_kept();
+    prop_assert!(waits, "a machine that is {} does nothing for ever", world.phase());
+    prop_assert!(world.paused.is_none() || world.has_kept(), "paused, with nothing left to decode");
+    match world.phase() {
+        Phase::Streaming | Phase::Opening | Phase::Watching => prop_assert!(world.current.is_some()),
+        Phase::Backoff | Phase::Idle | Phase::Stopped => prop_assert!(world.current.is_none()),
+        // In flight, or finished and on its way into the store.
+        Phase::Listing => {}
+    }
+    Ok(())
+}
+
+/// How many requests one wait may be followed by, pages with a token apart: a streaming list that expired, one for the
+/// newest state, pages in its place, and those without a limit; then the watch.
+const AT_ONCE: u64 = 5;
+
+fn strategy() -> impl Strategy<Value = ListStrategy> {
+    prop::sample::select(vec![ListStrategy::Auto, ListStrategy::Streaming, ListStrategy::Paged])
+}
+
+fn run(strategy: ListStrategy, seed: u64, lazy: bool, steps: &[Step]) -> Result<World, TestCaseError> {
+    let bodies = bodies();
+    let mut world = World::with(config(strategy), seed);
+    world.lazy = lazy;
+    world.input(Input::Start);
+    let start = world.now;
+    for step in steps {
+        take(&mut world, step, &bodies);
+        assert_alive(&world)?;
+    }
+    // At the very worst, the server is kept happy enough for no wait ever to grow.
+    let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
+    let most = AT_ONCE * (world.now.since(start).as_millis() as u64 / 800 + 1);
+    prop_assert!(sends <= most, "{sends} requests in {:?}", world.now.since(start));
+    Ok(world)
+}
+
+proptest! {
+    #[test]
+    fn no_server_and_no_driver_makes_it_panic_hang_or_run_away(
+        strategy in strategy(), seed: u64, lazy: bool, steps in prop::collection::vec(step(), 0..150),
+    ) {
+        let mut world = run(strategy, seed, lazy, &steps)?;
+        world.input(Input::Stop);
+        while world.work() {}
+        prop_assert_eq!((world.phase(), world.current, world.deadline), (Phase::Stopped, None, None));
+    }
+
+    #[test]
+    fn equal_seeds_and_inputs_give_equal_outputs(
+        strategy in strategy(), seed: u64, lazy: bool, steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let (a, b) = (run(strategy, seed, lazy, &steps)?, run(strategy, seed, lazy, &steps)?);
+        prop_assert_eq!(a.log, b.log);
+    }
+
+    /// No event ever comes: each request that fails is followed by a wait that doubles up to its cap.
+    #[test]
+    fn a_server_that_only_fails_is_asked_within_the_envelope_of_the_backoff(
+        strategy in strategy(), seed: u64, pattern in prop::collection::vec(0usize..11, 1..5),
+    ) {
+        let mut world = World::with(config(strategy), seed);
+        world.input(Input::Start);
+        let start = world.now;
+        for fault in pattern.iter().cycle().take(120) {
+            if world.current.is_none() {
+                world.now = world.deadline.expect("a wait").at;
+                world.input(Input::Tick);
+            }
+            match fault {
+                0 => world.answer(500, ""),
+                1 => world.answer(403, ""),
+                2 => world.answer(410, ""),
+                3 => world.answer(504, &too_large()),
+                4 => world.answer(422, ""),
+                5 => world.broken(),
+                6 => world.answer(200, "<html>"),
+                7 => world.answer(200, &page("5", "again", &[])),
+                8 => {
+                    world.answer(200, &page("5", "again", &[]));
+                    if world.current.is_some() {
+                        world.answer(410, "");
+                    }
+                }
+                9 => world.answer(200, &list("5", &[])),
+                _ => world.answer(200, &error_event(410, "Expired")),
+            }
+        }
+        let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
+        let waits = (sends - 1) / AT_ONCE;
+        let least: u64 = (0..waits).map(|n| (800u64 << n.min(6)).min(30_000)).sum();
+        let took = world.now.since(start).as_millis() as u64;
+        prop_assert!(took >= least, "{sends} requests in {took} ms");
+    }
+}
+
+/// A server with a history: it lists, streams and watches as a good one does, and can be made to fail.
+#[derive(Default)]
+struct Server {
+    version: u64,
+    /// Uid and version by name.
+    live: BTreeMap<u8, (u64, u64)>,
+    history: Vec<(u64, String)>,
+    /// Versions before this are gone.
+    compacted: u64,
+    /// The request that was answered last, and the version up to which it was.
+    open: Option<(RequestId, u64)>,
+}
+
+fn pod(name: u8, uid: u64, version: u64) -> String {
+    format!(r#"{{"metadata":{{"namespace":"ns","name":"p{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#)
+}
+
+impl Server {
+    fn new() -> Self {
+        Server { version: 10, ..Server::default() }
+    }
+
+    fn change(&mut self, name: u8, delete: bool) {
+        self.version += 1;
+        let version = self.version;
+        let (kind, uid) = match (self.live.get(&name).map(|(uid, _)| *uid), delete) {
+            (None, true) => return,
+            (None, false) => ("ADDED", version),
+            (Some(uid), false) => ("MODIFIED", uid),
+            (Some(uid), true) => ("DELETED", uid),
+        };
+        if delete {
+            self.live.remove(&name);
+        } else {
+            self.live.insert(name, (uid, version));
+        }
+        let object = pod(name, uid, version);
+        self.history.push((version, format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")));
+    }
+
+    /// Answers the request in flight, or sends up to `most` events on the watch that is open.
+    fn serve(&mut self, world: &mut World, most: usize) {
+        let Some(id) = world.current else { return };
+        if self.open.is_none_or(|(open, _)| open != id) {
+            let request = world.last.clone().expect("one is in flight");
+            let items = self.live.iter().map(|(name, (uid, version))| pod(*name, *uid, *version));
+            if request.query_value("watch").is_none() {
+                let items: Vec<_> = items.collect();
+                let body = format!(
+                    r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{}"}},"items":[{}]}}"#,
+                    self.version,
+                    items.join(",")
+                );
+                world.answer(200, &body);
+                return;
+            }
+            if request.query_value("sendInitialEvents").is_some() {
+                let events: String = items.map(|item| format!("{{\"type\":\"ADDED\",\"object\":{item}}}\n")).collect();
+                self.open = Some((id, self.version));
+                world.head(200);
+                world.body(&(events + &end_marker(&self.version.to_string())));
+                return;
+            }
+            let from: u64 = request.query_value("resourceVersion").expect("a watch has one").parse().expect("a number");
+            if from < self.compacted {
+                world.answer(410, &status(410, "Expired"));
+                return;
+            }
+            self.open = Some((id, from));
+            world.head(200);
+        }
+        let (_, sent) = self.open.expect("it is open");
+        for (version, event) in self.history.iter().filter(|(version, _)| *version > sent).take(most) {
+            if world.current == Some(id) {
+                self.open = Some((id, *version));
+                world.body(event);
+            }
+        }
+    }
+
+    fn is_quiet(&self, world: &World) -> bool {
+        let newest = self.history.last().map_or(0, |(version, _)| *version);
+        world.current.is_some() && self.open.is_some_and(|(id, sent)| world.current == Some(id) && sent >= newest)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Change(u8, bool),
+    Serve(usize),
+    Compact,
+    Break,
+    Expire,
+    Sleep,
+    Pass(u64),
+    Work(usize),
+    AddHandler(u64, usize, bool),
+    RemoveHandler(u64),
+    Deliver(u64, usize),
+    Refresh,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        10 => (0u8..5, prop::bool::weighted(0.35)).prop_map(|(name, delete)| Act::Change(name, delete)),
+        8 => (0usize..4).prop_map(Act::Serve),
+        1 => Just(Act::Compact),
+        1 => Just(Act::Break),
+        1 => Just(Act::Expire),
+        3 => Just(Act::Sleep),
+        1 => (0u64..2_000).prop_map(Act::Pass),
+        8 => (1usize..4).prop_map(Act::Work),
+        2 => (0u64..4, 1usize..5, any::<bool>()).prop_map(|(id, limit, resync)| Act::AddHandler(id, limit, resync)),
+        1 => (0u64..4).prop_map(Act::RemoveHandler),
+        4 => (0u64..4, 0usize..6).prop_map(|(id, most)| Act::Deliver(id, most)),
+        1 => Just(Act::Refresh),
+    ]
+}
+
+fn perform(world: &mut World, server: &mut Server, act: &Act) {
+    match act {
+        Act::Change(name, delete) => server.change(*name, *delete),
+        Act::Serve(most) => server.serve(world, *most),
+        Act::Compact => server.compacted = server.version,
+        Act::Break => {
+            if world.current.is_some() {
+                world.broken();
+            }
+        }
+        Act::Expire => {
+            if world.phase() == Phase::Watching {
+                world.body(&error_event(410, "Expired"));
+            }
+        }
+        Act::Sleep => {
+            if let (None, Some(deadline)) = (world.current, world.deadline) {
+                world.now = deadline.at;
+                world.input(Input::Tick);
+            }
+        }
+        Act::Pass(millis) => world.pass(*millis),
+        Act::Work(most) => {
+            for _ in 0..*most {
+                world.work();
+            }
+        }
+        Act::AddHandler(id, limit, resync) => {
+            if !world.listeners.contains_key(id) {
+                let period = resync.then_some(Duration::from_secs(1));
+                world.add_handler_with(*id, period, Overflow::Coalesce { limit: *limit });
+            }
+        }
+        Act::RemoveHandler(id) => {
+            if world.listeners.contains_key(id) {
+                world.remove_handler(*id);
+            }
+        }
+        Act::Deliver(id, most) => {
+            if world.listeners.contains_key(id) {
+                world.deliver(*id, *most);
+            }
+        }
+        Act::Refresh => world.input(Input::Refresh),
+    }
+}
+
+proptest! {
+    /// I11, I12: every chain is legal on the way, and at rest every handler, the store and the server agree.
+    #[test]
+    fn at_rest_every_handler_the_store_and_the_server_agree(
+        strategy in strategy(), seed: u64, lazy: bool, acts in prop::collection::vec(act(), 0..250),
+    ) {
+        let (mut world, mut server) = (World::with(config(strategy), seed), Server::new());
+        world.lazy = lazy;
+        world.input(Input::Start);
+        for act in &acts {
+            perform(&mut world, &mut server, act);
+        }
+        for _ in 0..200 {
+            while world.work() {}
+            if server.is_quiet(&world) {
+                break;
+            }
+            if world.current.is_some() {
+                server.serve(&mut world, usize::MAX);
+            } else {
+                perform(&mut world, &mut server, &Act::Sleep);
+            }
+        }
+        while world.work() {}
+        prop_assert!(server.is_quiet(&world) && world.informer.has_synced(), "it comes to rest");
+        let want: BTreeMap<String, String> =
+            server.live.iter().map(|(name, (_, version))| (format!("ns/p{name}"), version.to_string())).collect();
+        let stored: BTreeMap<String, String> =
+            world.store.iter().map(|object| (object.key().to_string(), object.version().to_string())).collect();
+        prop_assert_eq!(&stored, &want);
+        let ids: Vec<u64> = world.listeners.keys().copied().collect();
+        for id in ids {
+            world.deliver(id, usize::MAX);
+            let listener = &world.listeners[&id];
+            prop_assert!(listener.attached && listener.synced);
+            prop_assert_eq!(&listener.view, &want, "handler {}", id);
+        }
+    }
+}

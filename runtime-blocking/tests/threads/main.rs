@@ -1,0 +1,8 @@
+//! The blocking runtime against a simulated API server on a loopback port.
+
+mod client;
+mod controller;
+mod informer;
+mod stop;
+mod support;
+mod tls;

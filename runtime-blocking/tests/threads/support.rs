@@ -1,0 +1,264 @@
+//! Types, servers and waits that the tests share.
+
+use informer_blocking::{Client, Config, Factory, InformerSpec, Object, ObjectMeta, Resource};
+use informer_sim::{Options, Served, Server};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything takes; a test that needs it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The bound of a stop that no user code holds up.
+pub(crate) const STOP: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ConfigMap {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, String>,
+}
+
+impl Object for ConfigMap {
+    type Meta = ObjectMeta;
+
+    fn resource() -> Resource {
+        Resource::namespaced("", "v1", "configmaps", "ConfigMap")
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+impl ConfigMap {
+    pub(crate) fn new(name: &str, value: &str) -> Self {
+        let metadata = ObjectMeta { name: name.into(), ..ObjectMeta::default() };
+        ConfigMap { metadata, data: BTreeMap::from([("v".into(), value.into())]) }
+    }
+
+    pub(crate) fn v(&self) -> &str {
+        self.data.get("v").map_or("", String::as_str)
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Widget {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) status: serde_json::Value,
+}
+
+impl Object for Widget {
+    type Meta = ObjectMeta;
+
+    fn resource() -> Resource {
+        Resource::namespaced("example.com", "v1", "widgets", "Widget")
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+/// A server that knows the common resources and widgets.
+pub(crate) fn server() -> Server {
+    let mut server = Server::new(informer_sim::Config::default());
+    server.register_common();
+    server.register(Widget::resource(), Options { custom: true, status_subresource: true });
+    server
+}
+
+pub(crate) fn serve(server: Server) -> Served {
+    Served::start(server, "127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+pub(crate) fn client(url: &str) -> Client {
+    Client::connect(Config::from_url(url).unwrap()).unwrap()
+}
+
+pub(crate) fn factory(url: &str) -> Factory {
+    Factory::new(client(url))
+}
+
+/// An informer of config maps that retries soon.
+pub(crate) fn impatient() -> InformerSpec<ConfigMap> {
+    let mut tuning = informer_blocking::core::reflector::Tuning::default();
+    tuning.backoff = Duration::from_millis(20);
+    tuning.backoff_cap = Duration::from_millis(100);
+    tuning.refused_cap = Duration::from_millis(100);
+    InformerSpec::new().tuning(tuning)
+}
+
+pub(crate) fn put_in(served: &Served, namespace: &str, name: &str, value: &str) {
+    let json = json!({
+        "metadata": {"name": name, "namespace": namespace, "labels": {"parity": parity(value)}},
+        "data": {"v": value},
+    });
+    served.with(|server, _| server.put(&ConfigMap::resource(), &json.to_string()).unwrap());
+}
+
+fn parity(value: &str) -> &str {
+    if value.parse::<u64>().is_ok_and(|number| number % 2 == 0) { "even" } else { "odd" }
+}
+
+pub(crate) fn put(served: &Served, name: &str, value: &str) {
+    put_in(served, "ns", name, value);
+}
+
+pub(crate) fn delete(served: &Served, name: &str) {
+    let key = format!("ns/{name}").parse().unwrap();
+    served.with(|server, _| server.delete(&ConfigMap::resource(), &key).unwrap());
+}
+
+/// Waits until something is true.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never happened: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A list that threads write to and a test reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+/// What a [`Script`] does with a request.
+pub(crate) enum Reply {
+    /// A whole answer.
+    Answer(u16, String),
+    /// Nothing, for ever.
+    Silence,
+    /// The connection closes.
+    Close,
+    /// These bytes, then the connection closes.
+    Raw(String),
+    /// An answer, and the connection closes behind it although nothing says so.
+    AnswerAndClose(u16, String),
+}
+
+type Answer = dyn Fn(&str) -> Reply + Send + Sync;
+
+/// An HTTP server that answers as a test wants: it is given the head of each request and may keep connections.
+pub(crate) struct Script {
+    addr: SocketAddr,
+    requests: Log,
+    connections: Log,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Script {
+    pub(crate) fn start(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let script = Script {
+            addr: listener.local_addr().unwrap(),
+            requests: Log::default(),
+            connections: Log::default(),
+            stopped: Arc::default(),
+        };
+        let (requests, connections, stopped) =
+            (script.requests.clone(), script.connections.clone(), Arc::clone(&script.stopped));
+        let answer: Arc<Answer> = Arc::new(answer);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                connections.add("");
+                let (answer, requests) = (Arc::clone(&answer), requests.clone());
+                thread::spawn(move || talk(stream.unwrap(), &*answer, &requests));
+            }
+        });
+        script
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The heads of all requests so far.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lines()
+    }
+
+    /// How many connections were accepted.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        drop(TcpStream::connect(self.addr));
+    }
+}
+
+/// Reads a head and the body that it announces; `None` at the end of the stream.
+pub(crate) fn read_request(stream: &mut impl Read) -> Option<String> {
+    let mut text = Vec::new();
+    let mut byte = [0];
+    while !text.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        text.push(byte[0]);
+    }
+    let head = String::from_utf8(text).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some(head + std::str::from_utf8(&body).unwrap())
+}
+
+fn talk(mut stream: TcpStream, answer: &Answer, requests: &Log) {
+    while let Some(request) = read_request(&mut stream) {
+        requests.add(request.clone());
+        let whole = |status: u16, body: &str| {
+            format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        let (bytes, close) = match answer(&request) {
+            Reply::Answer(status, body) => (whole(status, &body), false),
+            Reply::AnswerAndClose(status, body) => (whole(status, &body), true),
+            Reply::Raw(bytes) => (bytes, true),
+            Reply::Close => (String::new(), true),
+            Reply::Silence => {
+                // Until the client closes.
+                let _ = stream.read(&mut [0]);
+                return;
+            }
+        };
+        if stream.write_all(bytes.as_bytes()).is_err() {
+            return;
+        }
+        if close {
+            let _ = stream.shutdown(Shutdown::Both);
+            return;
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Controllers: from changes to reconciles.
+
+use crate::support::*;
+use informer_core::queue::Limiter;
+use informer_sim::Served;
+use informer_tokio::{
+    Controller, Factory, FactoryOptions, HandlerOptions, Key, LabelSelector, Object, Observed, Outcome, ReconcileError,
+    generation_changed, mapped,
+};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn put_widget(served: &Served, name: &str) {
+    let metadata = json!({"name": name, "namespace": "web"});
+    let json = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata});
+    served.with(|server, _| server.put(&Widget::resource(), &json.to_string()).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_makes_children_and_makes_them_again() {
+    let served = serve();
+    for name in ["a", "b", "c"] {
+        put_widget(&served, name);
+    }
+    let client = client(&served);
+    let factory = Factory::new(client.clone());
+    let maps = factory.informer::<ConfigMap>();
+    let children = maps.lister();
+    let running =
+        Controller::new(factory.informer::<Widget>()).when(generation_changed()).owns(&maps).workers(2).start(
+            move |key, cx| {
+                let (client, children) = (client.clone(), children.clone());
+                async move {
+                    let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
+                    if children.get(&key).is_none() {
+                        let owner = json!([{"apiVersion": "example.com/v1", "kind": "Widget", "name": key.name(),
+                        "uid": widget.uid().to_string(), "controller": true}]);
+                        let child = json!({"metadata": {"name": key.name(), "ownerReferences": owner}});
+                        client.api::<ConfigMap>().create(key.namespace(), &child).await?;
+                    }
+                    Ok(Outcome::done())
+                }
+            },
+        );
+    factory.start();
+    let lister = maps.lister();
+    eventually("three children", || lister.len() == 3).await;
+    let first = lister.get(&Key::new("web", "b")).unwrap().uid().clone();
+    delete(&served, "web/b");
+    eventually("the second child is made again", || {
+        lister.get(&Key::new("web", "b")).is_some_and(|child| *child.uid() != first)
+    })
+    .await;
+    eventually("the controller is idle", || running.is_idle()).await;
+    assert_eq!(running.counts().panics, 0);
+    factory.stop(STOP).await.unwrap();
+    running.wait(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_and_panics_are_retried_and_told() {
+    let served = serve();
+    put_widget(&served, "a");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served), FactoryOptions::observed(Arc::new(observer)));
+    let calls = AtomicUsize::new(0);
+    let running = Controller::new(factory.informer::<Widget>()).start(move |_, cx| {
+        let call = calls.fetch_add(1, Ordering::SeqCst);
+        assert!(call != 1, "panic before the future");
+        async move {
+            match call {
+                0 => Err(ReconcileError::retry("not yet")),
+                2 => panic!("panic inside the future"),
+                _ => {
+                    assert_eq!(cx.attempt(), 4);
+                    Ok(Outcome::done())
+                }
+            }
+        }
+    });
+    factory.start();
+    let told = told.until(4).await;
+    for (line, part) in told.iter().zip(["not yet", "panic before the future", "panic inside the future", "done"]) {
+        assert!(line.starts_with("web/a: attempt ") && line.contains(part), "{told:?}");
+    }
+    let counts = running.counts();
+    assert_eq!((counts.reconciles, counts.panics, counts.done), (4, 2, 1));
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn never_do_two_run_for_one_key() {
+    let served = serve();
+    for name in ["a", "b", "c"] {
+        put_widget(&served, name);
+    }
+    let factory = factory(&served);
+    let maps = factory.informer::<ConfigMap>();
+    let running_keys = Arc::new(Mutex::new(BTreeSet::new()));
+    let twice = Arc::new(AtomicBool::new(false));
+    let (keys, flag) = (Arc::clone(&running_keys), Arc::clone(&twice));
+    // Every ConfigMap calls for every widget.
+    let all = mapped(|_: &_| ["a", "b", "c"].map(|name| Key::new("web", name)));
+    let running = Controller::new(factory.informer::<Widget>()).watches(&maps, all).workers(8).start(move |key, _| {
+        let (keys, flag) = (Arc::clone(&keys), Arc::clone(&flag));
+        async move {
+            if !keys.lock().unwrap().insert(key.clone()) {
+                flag.store(true, Ordering::SeqCst);
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            keys.lock().unwrap().remove(&key);
+            Ok(Outcome::done())
+        }
+    });
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    for value in 0..50 {
+        put(&served, "web/x", &value.to_string());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    eventually("the last change is in the cache", || {
+        maps.lister().get(&Key::new("web", "x")).is_some_and(|map| map.text() == "49")
+    })
+    .await;
+    eventually("the controller is idle", || running.is_idle() && running.counts().reconciles > 3).await;
+    assert!(!twice.load(Ordering::SeqCst));
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_ends_with_its_factory_and_a_dropped_run_stops() {
+    let served = serve();
+    put_widget(&served, "a");
+    let factory = factory(&served);
+    let log = Log::default();
+    let write = log.clone();
+    let widgets = factory.informer::<Widget>();
+    let run = tokio::spawn(Controller::new(widgets.clone()).run(move |key, _| {
+        write.add(key.to_string());
+        async { Ok(Outcome::done()) }
+    }));
+    factory.start();
+    assert_eq!(log.until(1).await, ["web/a"]);
+    let second = Controller::new(widgets).run(|_, _| async { Ok(Outcome::done()) });
+    assert!(tokio::time::timeout(Duration::from_millis(20), second).await.is_err());
+    factory.stop(STOP).await.unwrap();
+    run.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_waits_for_a_reconcile_and_one_inside_it_is_refused() {
+    let served = serve();
+    put_widget(&served, "a");
+    let factory = factory(&served);
+    let log = Log::default();
+    let (mine, write) = (factory.clone(), log.clone());
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let wait = Arc::clone(&gate);
+    let limiter = Limiter::default();
+    Controller::new(factory.informer::<Widget>()).limiter(limiter).start(move |_, _| {
+        let (mine, write, wait) = (mine.clone(), write.clone(), Arc::clone(&wait));
+        async move {
+            write.add(mine.stop(LONG).await.unwrap_err().to_string());
+            drop(wait.acquire().await);
+            write.add("out");
+            Ok(Outcome::done())
+        }
+    });
+    factory.start();
+    assert!(log.until(1).await[0].starts_with("stop() was called inside a handler or reconciler"));
+    assert!(factory.stop(Duration::from_millis(50)).await.is_err());
+    gate.add_permits(1);
+    factory.stop(STOP).await.unwrap();
+    assert_eq!(log.lines()[1], "out");
+}
+
+#[tokio::test]
+async fn a_controller_of_a_stopped_factory_has_nothing_to_do() {
+    let served = serve();
+    let factory = factory(&served);
+    let widgets = factory.informer::<Widget>();
+    factory.stop(STOP).await.unwrap();
+    let running = Controller::new(widgets.clone()).start(|_, _| async { Ok(Outcome::done()) });
+    running.wait(STOP).await.unwrap();
+    let registration = widgets.handle_async(HandlerOptions::default(), |_| async {});
+    assert!(!registration.synced().await);
+    assert!(widgets.lister().matching(&LabelSelector::everything()).is_empty());
+}

@@ -1,0 +1,9 @@
+//! The runtime against the simulated API server on loopback, and against servers that misbehave.
+
+mod client;
+mod controller;
+mod faults;
+mod informer;
+mod stop;
+mod support;
+mod tls;

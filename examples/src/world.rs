@@ -5,8 +5,9 @@
 
 use crate::reconcile::{ConfigMap, MANAGED_BY, Widget, WidgetSpec, desired};
 use informer_blocking::{Api, Client, Config, Error, Factory, InformerSpec, LabelSelector, Preconditions};
+use informer_core::object::Meta;
 use informer_core::rng::Rng;
-use informer_core::{DynamicObject, Key, ObjectMeta, Resource};
+use informer_core::{DynamicObject, Key, Object, ObjectMeta, Resource};
 use informer_sim::serve::Served;
 use informer_sim::{Config as SimConfig, Server};
 use serde_json::json;
@@ -123,8 +124,13 @@ impl World {
             },
         });
         let definitions = self.client.api_of::<DynamicObject>(DEFINITIONS);
-        // One that is still being deleted by an earlier run goes first.
-        patiently("install the definition", || made(definitions.create("", &definition)))?;
+        let name = Key::new("", "widgets.example.com");
+        patiently("install the definition", || {
+            made(definitions.create("", &definition))?;
+            // One that an earlier run deleted may be on its way out: it must go before ours can come.
+            let there = definitions.get(&name)?;
+            if there.metadata().is_terminating() { definitions.create("", &definition).map(drop) } else { Ok(()) }
+        })?;
         let namespaces = self.client.api_of::<DynamicObject>(NAMESPACES);
         let namespace = json!({"metadata": {"name": self.namespace}});
         patiently("make the namespace", || made(namespaces.create("", &namespace)))?;

@@ -125,6 +125,9 @@ impl Transport {
         }
         let authority = server.authority();
         Err(match refused {
+            Some((address, error)) if address.to_string() == authority => {
+                Fault::refused(format_args!("cannot connect to {authority}: {error}")).because(error)
+            }
             Some((address, error)) => {
                 Fault::refused(format_args!("cannot connect to {authority} ({address}): {error}")).because(error)
             }

@@ -150,6 +150,7 @@ impl Status {
 
     pub(crate) fn invalid(of: &Named, causes: Vec<Cause>) -> Self {
         let mut list: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        list.dedup(); // the message says nothing twice, the causes do
         let all = if list.len() == 1 { list.remove(0) } else { format!("[{}]", list.join(", ")) };
         Status::new(422, "Invalid", format!("{of} is invalid: {all}")).with(Details { causes, ..of.details() })
     }

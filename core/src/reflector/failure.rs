@@ -80,7 +80,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: the {} failed (", self.subject, self.phase_name())?;
+        let what = if self.phase == Phase::Streaming { "streaming list" } else { self.phase_name() };
+        write!(f, "{}: the {what} failed (", self.subject)?;
         if self.code > 0 {
             write!(f, "{} ", self.code)?;
         }

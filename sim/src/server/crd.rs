@@ -10,10 +10,6 @@ use informer_core::object::{Key, Resource};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What the definition of a new resource has for a status until the server has looked at it.
-pub(super) const NEW_STATUS: &str =
-    r#"{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":[]}"#;
-
 /// The resource of the definitions themselves; always served, and the first table.
 pub(super) fn resource() -> Resource {
     Resource::cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
@@ -89,8 +85,8 @@ impl Definition {
         }
         let expected = format!("{}.{}", spec.names.plural, spec.group);
         if draft.name != expected {
-            let why = format!("must be spec.names.plural+\".\"+spec.group ({expected})");
-            causes.push(Cause::invalid("metadata.name", format_args!("{:?}", draft.name), &why));
+            let why = "must be spec.names.plural+\".\"+spec.group";
+            causes.push(Cause::invalid("metadata.name", format_args!("{:?}", draft.name), why));
         }
         let version = spec.versions.iter().find(|version| version.storage && version.served);
         if version.is_none() {
@@ -105,6 +101,16 @@ impl Definition {
             fields: version.selectable_fields.iter().map(|f| f.json_path.trim_start_matches('.').to_owned()).collect(),
         })
     }
+}
+
+/// What a new definition has for a status until the server has looked at it; `spec` is its own.
+pub(super) fn new_status(spec: Option<&str>) -> String {
+    let spec: Spec = spec.and_then(|spec| serde_json::from_str(spec).ok()).unwrap_or_default();
+    let mut stored = String::new();
+    if let Some(version) = spec.versions.iter().find(|version| version.storage) {
+        push_string(&mut stored, &version.name);
+    }
+    format!(r#"{{"conditions":null,"acceptedNames":{{"plural":"","kind":""}},"storedVersions":[{stored}]}}"#)
 }
 
 impl Server {

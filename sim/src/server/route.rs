@@ -4,6 +4,7 @@ use super::{Answer, MAX_BODY, Server};
 use crate::message::HttpRequest;
 use crate::query::ListOptions;
 use crate::status::Status;
+use crate::table::Table;
 use informer_core::wire::percent_decode;
 
 /// The key of [`Server::routes`].
@@ -26,7 +27,7 @@ pub(super) struct Target {
 
 /// The path leads nowhere.
 enum Lost {
-    /// In a group that is served: JSON.
+    /// In a built-in group that is served, in whatever version: JSON.
     Resource,
     /// Anywhere else: plain text, as also for a custom resource that is gone (W15).
     Page,
@@ -104,10 +105,8 @@ impl Server {
         }
         let [plural, rest @ ..] = rest else { return Err(Lost::Page) };
         let Some(&table) = self.routes.get(&of(group, version, plural)) else {
-            let served = self.tables.iter().any(|table| {
-                !table.gone && !table.shape.custom && table.resource.group == group && table.resource.version == version
-            });
-            return Err(if served { Lost::Resource } else { Lost::Page });
+            let served = |table: &Table| !table.gone && !table.shape.custom && table.resource.group == group;
+            return Err(if self.tables.iter().any(served) { Lost::Resource } else { Lost::Page });
         };
         target.table = table;
         let table = &self.tables[table];

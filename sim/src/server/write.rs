@@ -105,19 +105,10 @@ impl Server {
         if table.shape.generations {
             draft.generation = None;
         }
+        let definition = (target.table == self.crds()).then(|| crd::new_status(draft.get("spec")));
         if table.status_subresource {
             let pod = table.resource.group.is_empty() && table.resource.plural == "pods";
-            let crd = target.table == self.crds();
-            draft.set(
-                "status",
-                if pod {
-                    Some(r#"{"phase":"Pending"}"#)
-                } else if crd {
-                    Some(crd::NEW_STATUS)
-                } else {
-                    None
-                },
-            );
+            draft.set("status", if pod { Some(r#"{"phase":"Pending"}"#) } else { definition.as_deref() });
         }
         let object = self.insert(target, draft)?;
         Ok(Answer::Json { status: 201, text: object.json().to_owned() })
@@ -209,6 +200,12 @@ impl Server {
         members(&patch).map_err(|error| broken(&error))?;
         let old = self.find(target)?;
         let text = merge(old.json(), &patch).map_err(|error| Status::bad_request(error.to_string()))?;
+        let uid = self.read_draft(target, &text)?.uid;
+        if uid != old.uid() {
+            let cause = || Cause::invalid("metadata.uid", format_args!("{uid:?}"), "field is immutable");
+            // Two validations look at it, and both complain.
+            return Err(Status::invalid(&self.by_kind(target), vec![cause(), cause()]));
+        }
         self.replace(target, &text)
     }
 

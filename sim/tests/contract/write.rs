@@ -315,6 +315,7 @@ fn a_definition_serves_its_resource_until_it_is_deleted() {
     assert_eq!(world.get(gadgets).text(), "404 page not found\n");
     let created = world.send("POST", CRDS, GADGETS);
     assert_eq!((created.status, created.json()["status"]["conditions"].is_null()), (201, true));
+    assert_eq!(created.json()["status"]["storedVersions"], serde_json::json!(["v1"]));
     let established = world.get(&format!("{CRDS}/gadgets.example.com")).json();
     assert_eq!(established["status"]["conditions"][1]["type"], "Established");
     assert_eq!(established["status"]["conditions"][1]["status"], "True");

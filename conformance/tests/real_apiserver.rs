@@ -1,0 +1,23 @@
+//! Against a real kube-apiserver and etcd on loopback (`peers/apiserver`): whether what we believe about the API is true.
+//!
+//! Where they are not built each test says so and passes, unless `INFORMER_REAL_APISERVER=1` says that they must be.
+#![cfg(unix)]
+
+#[path = "real_apiserver/compare.rs"]
+mod compare;
+#[path = "real_apiserver/definition.rs"]
+mod definition;
+#[path = "real_apiserver/harness.rs"]
+mod harness;
+#[path = "real_apiserver/http.rs"]
+mod http;
+#[path = "real_apiserver/programs.rs"]
+mod programs;
+#[path = "real_apiserver/refused.rs"]
+mod refused;
+#[path = "real_apiserver/restart.rs"]
+mod restart;
+#[path = "real_apiserver/sync.rs"]
+mod sync;
+#[path = "real_apiserver/watcher.rs"]
+mod watcher;

@@ -24,7 +24,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long the last line may take to be read. A reader that is alive but does not read would else keep a process that
 /// was told to stop.
-const LAST_LINE_WITHIN: Duration = Duration::from_secs(5);
+const LAST_LINE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod output;
+mod pipe;
 mod scenario;
 mod serve;
 mod watch;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Kubernetes informers on the command line.
@@ -33,6 +35,8 @@ mod exit {
     pub(crate) const DONE: u8 = 0;
     /// A scenario's expectations do not hold.
     pub(crate) const DIFFERS: u8 = 1;
+    /// Standard output could not be written, or nobody read it: what was printed is not all there was.
+    pub(crate) const LOST: u8 = 1;
     /// A bad argument, selector, kubeconfig or file; nothing was sent.
     pub(crate) const BAD_INPUT: u8 = 2;
 }
@@ -46,18 +50,24 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("informer: {error}");
+            tell(format_args!("informer: {error}"));
             let mut source = error.source();
             while let Some(cause) = source {
                 // Most errors already say what their cause says.
                 if !error.to_string().contains(&cause.to_string()) {
-                    eprintln!("  because: {cause}");
+                    tell(format_args!("  because: {cause}"));
                 }
                 source = cause.source();
             }
             ExitCode::from(exit::BAD_INPUT)
         }
     }
+}
+
+/// A line on standard error. `eprintln!` panics if whoever read it has gone, in whatever thread had something to say.
+fn tell(line: std::fmt::Arguments<'_>) {
+    // There is nobody left to tell that nobody listens.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Whatever stands in the way before anything was sent.

@@ -1,5 +1,6 @@
 //! Lines on standard output: JSON as scenarios have it, or a table. A closed pipe ends the program cleanly.
 
+use crate::tell;
 use clap::ValueEnum;
 use informer_core::informer::Notice;
 use informer_core::listener::{Cause, Notification};
@@ -29,6 +30,8 @@ pub(crate) enum Wake {
     Store,
     /// Stop.
     Stop,
+    /// Stop: standard output cannot be written.
+    Failed(io::Error),
 }
 
 pub(crate) struct Output {
@@ -92,9 +95,13 @@ impl Output {
             Observed::Request(request) => self.request(request),
             Observed::Notice { notice: Notice::Phase(phase), .. } => self.phase(*phase),
             Observed::Notice { notice: Notice::Failure(failure), .. } => self.failure(failure),
-            Observed::HandlerPanic { handler, text } => eprintln!("informer: handler {handler} panicked: {text}"),
-            Observed::HandlerDisconnected { handler } => eprintln!("informer: handler {handler} fell behind"),
-            _ => {}
+            Observed::HandlerPanic { handler, text } => {
+                tell(format_args!("informer: handler {handler} panicked: {text}"));
+            }
+            Observed::HandlerDisconnected { handler } => {
+                tell(format_args!("informer: handler {handler} fell behind"));
+            }
+            Observed::Notice { .. } | Observed::Reconcile(_) | _ => {}
         }
     }
 
@@ -118,7 +125,7 @@ impl Output {
 
     fn failure(&self, failure: &Failure) {
         match self.form {
-            Form::Table => eprintln!("informer: {failure}"),
+            Form::Table => tell(format_args!("informer: {failure}")),
             Form::Json => self.json(json!({
                 "type": "error", "atMs": self.at_ms(), "phase": failure.phase_name(), "code": failure.code,
                 "reason": failure.reason, "message": failure.to_string(),
@@ -152,9 +159,10 @@ impl Output {
     /// A reader that went away wants no more lines: that is a clean stop.
     fn line(&self, line: &str) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+            let gone = error.kind() == io::ErrorKind::BrokenPipe;
             // The main thread may have gone already; then it is stopping.
-            let _ = self.wake.send(Wake::Stop);
+            let _ = self.wake.send(if gone { Wake::Stop } else { Wake::Failed(error) });
         }
     }
 }

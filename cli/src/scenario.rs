@@ -1,6 +1,6 @@
 //! `informer scenario`: plays one file and prints its outcome.
 
-use crate::{Refusal, exit};
+use crate::{Refusal, exit, tell};
 use clap::Args;
 use informer_conformance::play::{Runtime, run_file};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Refusal> {
     let report = run_file(&options.file, options.runtime)?;
     writeln!(io::stdout(), "{}", report.outcome)?;
     for difference in &report.differences {
-        eprintln!("{difference}");
+        tell(format_args!("{difference}"));
     }
     Ok(if report.differences.is_empty() { exit::DONE } else { exit::DIFFERS })
 }

@@ -1,7 +1,7 @@
 //! `informer watch`: one informer, printed.
 
 use crate::output::{Form, Output, Wake};
-use crate::{Refusal, exit};
+use crate::{Refusal, exit, pipe, tell};
 use clap::{Args, ValueEnum};
 use informer_core::reflector::ListStrategy;
 use informer_core::selector::{FieldSelector, LabelSelector};
@@ -14,12 +14,17 @@ use informer_runtime::lister::Lister;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
 /// How long a stop may take before the process ends all the same.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long the last line may take to be read. A reader that is alive but does not read would else keep a process that
+/// was told to stop.
+const LAST_LINE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -89,6 +94,8 @@ impl Options {
         if let Some(token) = &self.token {
             config = config.with_token(token.clone());
         }
+        // A token that cannot be sent, or whose file is not there, is told before any request.
+        config.authorization(false)?;
         Ok(if self.insecure { config.insecure(true) } else { config })
     }
 
@@ -186,7 +193,7 @@ impl Running {
             Running::Blocking(factory, _) => factory.stop(STOP_WITHIN),
         };
         if let Err(error) = stopped {
-            eprintln!("informer: {error}");
+            tell(format_args!("informer: {error}"));
         }
     }
 }
@@ -200,6 +207,8 @@ pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
             let _ = on_signal.send(if signal == SIGUSR1 { Wake::Store } else { Wake::Stop });
         }
     });
+    let on_gone = wake.clone();
+    pipe::when_closed(move || drop(on_gone.send(Wake::Stop)));
     let output = Arc::new(Output::new(options.output, wake));
     let observer = Arc::clone(&output);
     let running =
@@ -210,10 +219,37 @@ pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
     }
     let lister = running.lister();
     running.start();
-    while let Ok(Wake::Store) = woken.recv() {
-        output.store(&lister);
-    }
+    // Printed by a thread of its own: a reader that does not read holds up that thread, and not the stop.
+    let (printer, stores) = mpsc::channel::<Sender<()>>();
+    thread::spawn(move || {
+        for printed in stores {
+            output.store(&lister);
+            let _ = printed.send(());
+        }
+    });
+    let print = || {
+        let (printed, is_printed) = mpsc::channel();
+        // The thread ends with this channel, and not before.
+        let _ = printer.send(printed);
+        is_printed
+    };
+    let failed = loop {
+        match woken.recv() {
+            Ok(Wake::Store) => drop(print()),
+            Ok(Wake::Stop) | Err(_) => break None,
+            Ok(Wake::Failed(error)) => break Some(error),
+        }
+    };
     running.stop();
-    output.store(&lister);
+    if let Some(error) = failed {
+        tell(format_args!("informer: standard output: {error}"));
+        return Ok(exit::LOST);
+    }
+    if print().recv_timeout(LAST_LINE_WITHIN).is_err() {
+        tell(format_args!(
+            "informer: standard output: nobody read it for {LAST_LINE_WITHIN:?}; the last lines are lost"
+        ));
+        return Ok(exit::LOST);
+    }
     Ok(exit::DONE)
 }

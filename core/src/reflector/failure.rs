@@ -71,6 +71,9 @@ impl Failure {
             (401, _) => "check the token or the client certificate".to_string(),
             (403, _) => format!("grant the verb \"{verb}\" on this resource, or narrow the namespace"),
             (404, _) => "check that the resource is installed and its group and version are right".to_string(),
+            (300..=399, _) => {
+                "redirects are not followed; check that the server's address is that of an API server".to_string()
+            }
             (_, reason::REFUSED) => "check the server's address".to_string(),
             _ => return None,
         };
@@ -83,16 +86,22 @@ impl fmt::Display for Failure {
         let what = if self.phase == Phase::Streaming { "streaming list" } else { self.phase_name() };
         write!(f, "{}: the {what} failed (", self.subject)?;
         if self.code > 0 {
-            write!(f, "{} ", self.code)?;
+            write!(f, "{}", self.code)?;
         }
-        write!(f, "{}", self.reason)?;
+        if !self.reason.is_empty() {
+            write!(f, "{}{}", if self.code > 0 { " " } else { "" }, self.reason)?;
+        }
         if !self.message.is_empty() {
             write!(f, ": {}", self.message)?;
         }
         f.write_str(")")?;
-        if let Some(wait) = self.retry_in {
-            let tenths = wait.as_millis().div_ceil(100);
-            write!(f, "; retrying in {}.{} s", tenths / 10, tenths % 10)?;
+        match self.retry_in {
+            Some(Duration::ZERO) => f.write_str("; asking in another way at once")?,
+            Some(wait) => {
+                let tenths = wait.as_millis().div_ceil(100);
+                write!(f, "; retrying in {}.{} s", tenths / 10, tenths % 10)?;
+            }
+            None => {}
         }
         self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
@@ -145,5 +154,43 @@ impl Fault {
             | WireError::ContentEncoding { .. }
             | WireError::Gzip(_) => Fault::new(reason::UNDECODABLE, error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(phase: Phase, code: u16, reason: &str, message: &str, retry_in: Option<Duration>) -> String {
+        let (subject, reason, message) = ("pods".to_string(), reason.to_string(), message.to_string());
+        Failure { subject, phase, code, reason, message, retry_in }.to_string()
+    }
+
+    #[test]
+    fn a_failure_reads_as_a_sentence_whatever_it_lacks() {
+        let wait = Some(Duration::from_millis(3_140));
+        assert_eq!(
+            sentence(Phase::Watching, 403, "Forbidden", "no", wait),
+            "pods: the watch failed (403 Forbidden: no); retrying in 3.2 s; grant the verb \"watch\" on this resource, or \
+             narrow the namespace"
+        );
+        assert_eq!(
+            sentence(Phase::Listing, 502, "", "<html>", wait),
+            "pods: the list failed (502: <html>); retrying in 3.2 s"
+        );
+        assert_eq!(sentence(Phase::Opening, 0, reason::SHORT_WATCH, "", None), "pods: the watch failed (ShortWatch)");
+        assert_eq!(
+            sentence(Phase::Listing, 302, "", "", None),
+            "pods: the list failed (302); redirects are not followed; check that the server's address is that of an API \
+             server"
+        );
+    }
+
+    #[test]
+    fn a_streaming_list_that_gives_way_to_pages_does_not_speak_of_a_wait() {
+        assert_eq!(
+            sentence(Phase::Streaming, 500, "InternalError", "", Some(Duration::ZERO)),
+            "pods: the streaming list failed (500 InternalError); asking in another way at once"
+        );
     }
 }

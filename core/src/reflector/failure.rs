@@ -90,8 +90,10 @@ impl fmt::Display for Failure {
         }
         f.write_str(")")?;
         if let Some(wait) = self.retry_in {
-            let tenths = wait.as_millis().div_ceil(100);
-            write!(f, "; retrying in {}.{} s", tenths / 10, tenths % 10)?;
+            match wait.as_millis().div_ceil(100) {
+                0 => f.write_str("; retrying at once")?,
+                tenths => write!(f, "; retrying in {}.{} s", tenths / 10, tenths % 10)?,
+            }
         }
         self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
@@ -143,6 +145,30 @@ impl Fault {
             | WireError::NotAList { .. }
             | WireError::ContentEncoding { .. }
             | WireError::Gzip(_) => Fault::new(reason::UNDECODABLE, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_shown_in_tenths_of_a_second_and_none_as_at_once() {
+        let shown = |millis| {
+            let failure = Failure {
+                subject: "pods".to_string(),
+                phase: Phase::Streaming,
+                code: 500,
+                reason: "InternalError".to_string(),
+                message: String::new(),
+                retry_in: Some(Duration::from_millis(millis)),
+            };
+            failure.to_string()
+        };
+        for (millis, wait) in [(0, "at once"), (1, "in 0.1 s"), (3_150, "in 3.2 s")] {
+            let end = format!("failed (500 InternalError); retrying {wait}");
+            assert!(shown(millis).ends_with(&end), "{}", shown(millis));
         }
     }
 }

@@ -48,18 +48,21 @@ pub use informer_core as core;
 pub use informer_runtime as runtime;
 
 pub use informer_core::controller::{
-    Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::listener::{Cause, Notification, Overflow};
-pub use informer_core::object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};
+pub use informer_core::object::{
+    DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
+};
 pub use informer_core::queue::Limiter;
+pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_runtime::api::Preconditions;
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
-pub use informer_runtime::informer::InformerSpec;
+pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
 pub use informer_runtime::{Config, Error, Lagging};

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Serve a custom resource as well, as in widgets.v1.example.com=Widget; may stand several times
     #[arg(long = "custom", value_name = "PLURAL.VERSION.GROUP=KIND", value_parser = custom)]
     customs: Vec<Resource>,
-    /// Write a kubeconfig that names this server, for programs that read $KUBECONFIG
+    /// Write a kubeconfig that names this server, for programs that read $KUBECONFIG; never over one of your own
     #[arg(long, value_name = "FILE")]
     write_kubeconfig: Option<PathBuf>,
     /// Update so many random objects of each filled resource per second
@@ -46,10 +46,26 @@ fn custom(text: &str) -> Result<Resource, String> {
     Ok(Resource::dynamic(&resource.group, &resource.version, &resource.plural, kind, true))
 }
 
+/// The first line of a kubeconfig that may be written over.
+const OURS: &str = "# written by `informer serve`\n";
+
+/// Writes a kubeconfig, never over somebody's own.
+fn write_kubeconfig(path: &Path, url: &str) -> Result<(), Refusal> {
+    let place = |error| format!("{}: {error}", path.display());
+    match fs::read(path) {
+        Ok(old) if !old.starts_with(OURS.as_bytes()) => {
+            return Err(format!("{}: is there already, and not from here; name another file", path.display()).into());
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(place(error).into()),
+        Ok(_) | Err(_) => {}
+    }
+    Ok(fs::write(path, kubeconfig(url)).map_err(place)?)
+}
+
 /// A kubeconfig of one cluster without credentials.
 fn kubeconfig(url: &str) -> String {
     format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: sim\nclusters:\n- name: sim\n  cluster: {{server: \"{url}\"}}\n\
+        "{OURS}apiVersion: v1\nkind: Config\ncurrent-context: sim\nclusters:\n- name: sim\n  cluster: {{server: \"{url}\"}}\n\
          users:\n- name: sim\n  user: {{}}\ncontexts:\n- name: sim\n  context: {{cluster: sim, user: sim}}\n"
     )
 }
@@ -78,7 +94,7 @@ pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
         served.churn(churn);
     }
     if let Some(path) = &options.write_kubeconfig {
-        fs::write(path, kubeconfig(&served.url())).map_err(|error| format!("{}: {error}", path.display()))?;
+        write_kubeconfig(path, &served.url())?;
     }
     let mut out = io::stdout();
     writeln!(out, "listening on {}", served.url()).and_then(|()| out.flush())?;
@@ -107,9 +123,16 @@ mod tests {
     #[test]
     fn the_kubeconfig_that_is_written_names_the_server() {
         let path = std::env::temp_dir().join(format!("informer-serve-{}.yaml", std::process::id()));
-        fs::write(&path, kubeconfig("http://127.0.0.1:4711")).unwrap();
+        write_kubeconfig(&path, "http://127.0.0.1:4710").unwrap();
+        let again = write_kubeconfig(&path, "http://127.0.0.1:4711");
         let config = Config::from_kubeconfig(&path, None);
+        fs::write(&path, "kind: Config").unwrap();
+        let refused = write_kubeconfig(&path, "http://127.0.0.1:4712").unwrap_err().to_string();
+        let kept = fs::read_to_string(&path).unwrap();
         fs::remove_file(&path).unwrap();
+        again.unwrap();
         assert_eq!(config.unwrap().server.to_string(), "http://127.0.0.1:4711");
+        assert_eq!(refused, format!("{}: is there already, and not from here; name another file", path.display()));
+        assert_eq!(kept, "kind: Config");
     }
 }

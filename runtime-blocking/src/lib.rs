@@ -19,6 +19,17 @@
 //! With the feature `k8s-openapi` or `kube` the types of those crates are objects: `factory.informer::<Pod>()`. A type
 //! of one's own implements [`Object`].
 //!
+//! | you want | take |
+//! |---|---|
+//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`Informer::index`] |
+//! | to be told | [`Informer::handle`], [`events`](Informer::events) |
+//! | to keep things in a state | [`Controller`] |
+//! | to write | [`Client::api`] |
+//! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
+//!
+//! Nothing is printed by itself: failures are retried, and silent for those who do not look.
+//!
 //! # Threads
 //!
 //! | name | how many | does |

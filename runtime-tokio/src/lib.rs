@@ -26,6 +26,9 @@
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
+//!
+//! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
 //! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks: one
 //! per informer, one per request in flight, one per handler and worker. The tokio runtime needs its IO and time drivers

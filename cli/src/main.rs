@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Kubernetes informers on the command line.
 #[derive(Parser)]
-#[command(name = "informer", version, arg_required_else_help = true)]
+#[command(name = "informer", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -21,13 +21,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Keep a cache of one resource and print every notification.
+    /// Keep a cache of one resource and print every notification
+    ///
+    /// Failures go to standard error and are retried. Ctrl-C prints the size of the cache and ends; SIGUSR1 prints it
+    /// and goes on.
     Watch(watch::Options),
-    /// Serve a simulated API server on loopback.
+    /// Serve a simulated API server on loopback, until Ctrl-C
     Serve(serve::Options),
-    /// Play a scenario file and print its outcome.
+    /// Play a scenario file, print its outcome, and compare it with what the file expects
     Scenario(scenario::Options),
 }
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a scenario's expectations do not hold, 2 bad input.";
 
 /// Exit codes, the same for every command.
 mod exit {

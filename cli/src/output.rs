@@ -137,7 +137,11 @@ impl Output {
     pub(crate) fn store(&self, lister: &Lister<DynamicObject>) {
         let (version, snapshot) = (lister.version(), lister.snapshot());
         if self.form == Form::Table {
-            let text = format!("{:>9}  store    {} objects at version {version}", self.at_ms(), snapshot.len());
+            let (at, count) = (self.at_ms(), snapshot.len());
+            let text = match version.is_empty() {
+                true => format!("{at:>9}  store    empty: no list was complete"),
+                false => format!("{at:>9}  store    {count} objects at version {version}"),
+            };
             self.line(&text);
             return;
         }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The scenario
+    /// The scenario, as in conformance/scenarios
     file: PathBuf,
-    /// virtual time against the bare core, or real time on a runtime: virtual, tokio, blocking
+    /// The bare core in virtual time (virtual), or an adapter in real time (tokio, blocking)
     #[arg(long, default_value = "virtual")]
     runtime: Runtime,
 }

@@ -28,9 +28,9 @@ const LAST_LINE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What to watch: pods, deployments.apps, widgets.v1.example.com
+    /// What to watch: pods or deployments.apps; with its version what is not built in: widgets.v1.example.com
     resource: String,
-    /// URL of the API server
+    /// URL of the API server, as in http://127.0.0.1:8001
     #[arg(long, conflicts_with = "kubeconfig")]
     server: Option<String>,
     /// Kubeconfig file; without it and --server: $KUBECONFIG, ~/.kube/config, or the Pod's own account
@@ -54,16 +54,16 @@ pub(crate) struct Options {
     /// Field selector, as in 'spec.nodeName=node-1'
     #[arg(long)]
     field_selector: Option<String>,
-    /// Threads or tasks
+    /// Which adapter does the work: tasks or threads
     #[arg(long, value_enum, default_value = "tokio")]
     runtime: RuntimeName,
-    /// How many handlers, called h0, h1, …
+    /// How many handlers print, called h0, h1, …
     #[arg(long, default_value_t = 1)]
     handlers: usize,
     /// How lines look
     #[arg(long, short = 'o', value_enum, default_value = "table")]
     output: Form,
-    /// Repeat every object in this period, in seconds
+    /// Repeat every object in this period, in seconds; 0 is never
     #[arg(long, default_value_t = 0)]
     resync: u64,
     /// How the first state is read
@@ -73,14 +73,19 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RuntimeName {
+    /// Tasks and hyper.
     Tokio,
+    /// Threads, no async code.
     Blocking,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Strategy {
+    /// As a streaming list, in pages if the server does not offer that.
     Auto,
+    /// As the first events of a watch.
     Streaming,
+    /// As a list in pages.
     Paged,
 }
 

@@ -19,6 +19,17 @@
 //! With the feature `k8s-openapi` or `kube` the types of those crates are objects: `factory.informer::<Pod>()`. A type
 //! of one's own implements [`Object`].
 //!
+//! | you want | take |
+//! |---|---|
+//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`Informer::index`] |
+//! | to be told | [`Informer::handle`], [`events`](Informer::events) |
+//! | to keep things in a state | [`Controller`] |
+//! | to write | [`Client::api`] |
+//! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
+//!
+//! Nothing is printed by itself: failures are retried, and silent for those who do not look.
+//!
 //! # Threads
 //!
 //! | name | how many | does |
@@ -49,10 +60,17 @@ pub use informer::{Events, Informer};
 pub use informer_core as core;
 pub use informer_runtime as runtime;
 
-pub use informer_core::controller::{Outcome, ReconcileError, generation_changed, resource_version_changed};
+pub use informer_core::controller::{
+    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    resource_version_changed, when,
+};
 pub use informer_core::listener::{Cause, Notification, Overflow};
+pub use informer_core::object::{
+    DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
+};
+pub use informer_core::queue::Limiter;
+pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
-pub use informer_core::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource};
 pub use informer_runtime::api::Preconditions;
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;

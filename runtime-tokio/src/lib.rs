@@ -26,6 +26,9 @@
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
+//!
+//! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
 //! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks: one
 //! per informer, one per request in flight, one per handler and worker. The tokio runtime needs its IO and time drivers
@@ -48,18 +51,21 @@ pub use informer_core as core;
 pub use informer_runtime as runtime;
 
 pub use informer_core::controller::{
-    Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::listener::{Cause, Notification, Overflow};
-pub use informer_core::object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};
+pub use informer_core::object::{
+    DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
+};
 pub use informer_core::queue::Limiter;
+pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_runtime::api::Preconditions;
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
-pub use informer_runtime::informer::InformerSpec;
+pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
 pub use informer_runtime::{Config, Error, Lagging};

@@ -4,7 +4,7 @@ use crate::factory::FactoryCore;
 use crate::handler::{HandlerOptions, Registration};
 use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
-use crate::observe::{Clock, Observed, Observer, random_seed};
+use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::controller::{
@@ -173,9 +173,7 @@ impl ControllerCore {
     pub fn finished(&self, run: Run, verdict: Verdict) -> Finished {
         let finished = self.machine.lock().finished(self.clock.now(), run, verdict);
         self.signal.notify();
-        if let Some(observer) = &self.observer {
-            observer(&Observed::Reconcile(&finished));
-        }
+        tell(self.observer.as_ref(), &Observed::Reconcile(&finished));
         finished
     }
 

@@ -1,14 +1,17 @@
 //! [`Error`]: what the runtimes return.
 
 use crate::config::ConfigError;
+use informer_core::object::{KeyError, ParseResourceError};
 use informer_core::reflector::Failure;
+use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
 use informer_core::wire::Status;
 use std::fmt;
 
 /// Why a call failed. Faults of the server and the network that an informer deals with by itself are not errors: they
 /// are [`Failure`]s, told to whoever observes.
-#[derive(Debug)]
+///
+/// `Debug` is the text of `Display`: a `main` that returns this error prints what a person can read.
 #[non_exhaustive]
 pub enum Error {
     /// The kubeconfig, a certificate or the environment.
@@ -30,6 +33,8 @@ pub enum Error {
     Conflict(String),
     /// An index is missing or there already.
     Index(IndexError),
+    /// The name of a resource, a selector or a key cannot be read.
+    Unreadable(Box<dyn std::error::Error + Send + Sync>),
     /// The API server said no.
     Api(Status),
     /// No answer came from the API server, or none that could be read.
@@ -107,9 +112,16 @@ impl fmt::Display for Error {
             }
             Error::Conflict(text) => f.write_str(text),
             Error::Index(error) => error.fmt(f),
+            Error::Unreadable(error) => error.fmt(f),
             Error::Api(status) => write!(f, "the API server refused: {status}"),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -118,6 +130,7 @@ impl std::error::Error for Error {
         match self {
             Error::Config(error) => Some(error),
             Error::Index(error) => Some(error),
+            Error::Unreadable(error) => Some(&**error),
             Error::Api(status) => Some(status),
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
@@ -140,5 +153,52 @@ impl From<ConfigError> for Error {
 impl From<IndexError> for Error {
     fn from(error: IndexError) -> Self {
         Error::Index(error)
+    }
+}
+
+impl From<ParseResourceError> for Error {
+    fn from(error: ParseResourceError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
+impl From<SelectorError> for Error {
+    fn from(error: SelectorError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::selector::LabelSelector;
+    use informer_core::{Key, Resource};
+    use std::error::Error as _;
+
+    #[test]
+    fn what_a_program_reads_from_text_fails_with_this_error_too() {
+        let resource = || -> Result<Resource, Error> { Ok("podz".parse()?) };
+        let selector = || -> Result<LabelSelector, Error> { Ok("a in".parse()?) };
+        let key = || -> Result<Key, Error> { Ok("a/b/c".parse()?) };
+        for (error, start) in [
+            (resource().unwrap_err(), "\"podz\" names no resource that is known: "),
+            (selector().unwrap_err(), "label selector \"a in\": "),
+            (key().unwrap_err(), "\"a/b/c\" "),
+        ] {
+            assert!(error.to_string().starts_with(start), "{error}");
+            assert_eq!(error.source().unwrap().to_string(), error.to_string());
+        }
+    }
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_what_a_person_can_read() {
+        let error = Error::NotSynced(vec![Lagging::new("pods".into(), true, None)]);
+        assert_eq!(format!("{error:?}"), "an informer is not synced in time: pods: no answer yet");
     }
 }

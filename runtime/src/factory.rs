@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::driver::{Drive, InformerDriver};
 use crate::error::{Error, Lagging};
 use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
-use crate::observe::{Clock, Gate, Observed, Observer, random_seed};
+use crate::observe::{Clock, Gate, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::reflector::Phase;
@@ -51,9 +51,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn observe(&self, observed: &Observed<'_>) {
-        if let Some(observer) = &self.observer {
-            observer(observed);
-        }
+        tell(self.observer.as_ref(), observed);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::factory::Shared;
 use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
-use crate::observe::{Observed, Observer};
+use crate::observe::{Observed, Observer, tell};
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
@@ -352,9 +352,7 @@ struct FunctionLoop<T, F> {
 impl<T, F> FunctionLoop<T, F> {
     fn panicked(&self, text: &str) {
         self.deliveries.mark_panic();
-        if let Some(observer) = &self.observer {
-            observer(&Observed::HandlerPanic { handler: &self.name, text });
-        }
+        tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: &self.name, text });
     }
 }
 

@@ -1,16 +1,31 @@
 //! What can be seen from outside: requests, phases, failures, panics; and the clock.
 
 use crate::sync::Arc;
-use informer_core::controller::Finished;
+use informer_core::controller::{Finished, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Something that happened.
+/// Something that happened. `Display` is the line for a log.
+///
+/// Nothing is printed by itself. The least that a program should do:
+///
+/// ```
+/// use informer_runtime::factory::FactoryOptions;
+/// use informer_runtime::sync::Arc;
+///
+/// let options = FactoryOptions::observed(Arc::new(|observed| {
+///     if observed.is_failure() {
+///         eprintln!("{observed}");
+///     }
+/// }));
+/// # drop(options);
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Observed<'a> {
@@ -37,6 +52,45 @@ pub enum Observed<'a> {
         /// Its name.
         handler: &'a str,
     },
+}
+
+impl Observed<'_> {
+    /// True if something failed that a person may have to see to: a request, a reconcile, a handler.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
+            Observed::Reconcile(finished) => !matches!(finished.verdict, Verdict::Done | Verdict::RequeueAfter(_)),
+            Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } => true,
+            Observed::Request(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Observed<'_> {
+    #[allow(clippy::wildcard_enum_match_arm)] // a notice to come is shown as it is
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Observed::Request(request) => write!(f, "{} {}", request.verb, request.target()),
+            Observed::Notice { notice: Notice::Failure(failure), .. } => write!(f, "{failure}"),
+            Observed::Notice { subject, notice: Notice::Phase(phase) } => write!(f, "{subject}: {phase}"),
+            Observed::Notice { subject, notice: Notice::Synced } => write!(f, "{subject}: synced"),
+            Observed::Notice { subject, notice } => write!(f, "{subject}: {notice:?}"),
+            Observed::HandlerPanic { handler, text } => {
+                write!(f, "handler {handler} panicked: {text}; the notification was passed over")
+            }
+            Observed::Reconcile(finished) => write!(f, "{finished}"),
+            Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
+        }
+    }
+}
+
+/// Traces what happened and tells the observer, if there is one. Requests and notices are traced in their informer's
+/// span.
+pub(crate) fn tell(observer: Option<&Observer>, observed: &Observed<'_>) {
+    crate::trace::observed(observed);
+    if let Some(observer) = observer {
+        observer(observed);
+    }
 }
 
 /// Is told what happens. It runs on the threads of the runtime: it must be quick and must not wait.
@@ -69,4 +123,34 @@ impl Clock {
 /// A seed that differs in each process and call, for jitter and hash tables.
 pub fn random_seed() -> u64 {
     RandomState::new().hash_one(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::Key;
+    use informer_core::controller::{Controller, ControllerConfig, ReconcileError};
+
+    #[test]
+    fn a_failed_reconcile_and_a_panic_are_failures_with_a_line_for_the_log() {
+        let finished = |result: Result<_, ReconcileError>| {
+            let mut machine = Controller::new(ControllerConfig::new(1));
+            machine.open();
+            machine.enqueue(Time::ZERO, Key::new("ns", "a"));
+            let run = machine.next(Time::ZERO).unwrap();
+            machine.finished(Time::ZERO, run, Verdict::from(result))
+        };
+        let failed = finished(Err(ReconcileError::retry("the cloud does not answer")));
+        let failed = Observed::Reconcile(&failed);
+        assert!(failed.is_failure());
+        assert_eq!(failed.to_string(), "ns/a: attempt 1 failed: the cloud does not answer; retrying in 5ms");
+        let done = finished(Ok(informer_core::controller::Outcome::done()));
+        assert!(!Observed::Reconcile(&done).is_failure());
+        let panicked = Observed::HandlerPanic { handler: "h0", text: "boom" };
+        assert!(panicked.is_failure());
+        assert_eq!(panicked.to_string(), "handler h0 panicked: boom; the notification was passed over");
+        let synced = Observed::Notice { subject: "pods", notice: &Notice::Synced };
+        assert!(!synced.is_failure());
+        assert_eq!(synced.to_string(), "pods: synced");
+    }
 }

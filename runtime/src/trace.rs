@@ -5,9 +5,24 @@
 
 #[cfg(feature = "tracing")]
 mod on {
+    use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::reflector::Failure;
     use informer_core::wire::Request;
+
+    /// What is no informer's: reconciles and handlers.
+    pub(crate) fn observed(observed: &Observed<'_>) {
+        match observed {
+            Observed::Request(_) | Observed::Notice { .. } => {} // in the informer's span
+            Observed::Reconcile(_) | Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } => {
+                if observed.is_failure() {
+                    tracing::warn!("{observed}");
+                } else {
+                    tracing::debug!("{observed}");
+                }
+            }
+        }
+    }
 
     /// An informer's span.
     pub(crate) struct Span(tracing::Span);
@@ -37,8 +52,11 @@ mod on {
 
 #[cfg(not(feature = "tracing"))]
 mod off {
+    use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::wire::Request;
+
+    pub(crate) fn observed(_observed: &Observed<'_>) {}
 
     /// An informer's span; without the feature it is nothing.
     pub(crate) struct Span;
@@ -57,6 +75,6 @@ mod off {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::Span;
+pub(crate) use off::{Span, observed};
 #[cfg(feature = "tracing")]
-pub(crate) use on::Span;
+pub(crate) use on::{Span, observed};

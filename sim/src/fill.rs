@@ -93,7 +93,7 @@ impl Fill {
             })?;
         let mut rng = Rng::derive(seed, name);
         for number in 0..self.count {
-            let json = object(&resource, number, self.bytes, &mut rng);
+            let json = object(&resource, server.is_custom(&resource), number, self.bytes, &mut rng);
             server
                 .put(&resource, &json)
                 .map_err(|status: Status| FillError(format!("object {number} of {resource} was refused: {status}")))?;
@@ -103,7 +103,7 @@ impl Fill {
 }
 
 /// The object with this number; its name and namespace follow from the number alone.
-fn object(resource: &Resource, number: usize, bytes: usize, rng: &mut Rng) -> String {
+fn object(resource: &Resource, custom: bool, number: usize, bytes: usize, rng: &mut Rng) -> String {
     let app = APPS[rng.below(APPS.len() as u64) as usize];
     let name = format!("{}-{number:06}", resource.kind.to_lowercase());
     let mut metadata = format!(r#""name":"{name}""#);
@@ -117,7 +117,11 @@ fn object(resource: &Resource, number: usize, bytes: usize, rng: &mut Rng) -> St
         r#","labels":{{"app":"{app}","app.kubernetes.io/name":"{app}","app.kubernetes.io/managed-by":"Helm","pod-template-hash":"{hash:09x}"}}"#
     )
     .expect("a string takes all");
-    let body = if pod { pod_body(app, &name, rng) } else { format!(r#""data":{{"app":"{app}","number":"{number}"}}"#) };
+    let body = match (pod, custom) {
+        (true, _) => pod_body(app, &name, rng),
+        (false, true) => format!(r#""spec":{{"app":"{app}","size":{}}}"#, number % 10),
+        (false, false) => format!(r#""data":{{"app":"{app}","number":"{number}"}}"#),
+    };
     let managed = if pod { pod_managed_fields() } else { plain_managed_fields() };
     // The padding is random letters, as hashes and certificates are: it must not compress to nothing.
     let rest = metadata.len() + body.len() + managed.len() + 330;
@@ -271,6 +275,17 @@ mod tests {
             assert_eq!(all.len(), 10);
             assert!((800..1_000).contains(&all[0].json().len()), "{text}: {}", all[0].json().len());
         }
+    }
+
+    #[test]
+    fn custom_resources_are_filled_with_a_spec() {
+        let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+        let mut server = Server::new(Config::default());
+        server.register(widgets.clone(), crate::Options { custom: true, status_subresource: true });
+        assert_eq!("widgets.example.com=12:900".parse::<Fill>().unwrap().apply(&mut server, 7).unwrap(), widgets);
+        let key = Key::new("ns-11", "widget-000011");
+        let widget: serde_json::Value = serde_json::from_str(server.get(&widgets, &key).unwrap().json()).unwrap();
+        assert_eq!((widget["spec"]["size"].as_u64(), widget["metadata"]["generation"].as_u64()), (Some(1), Some(1)));
     }
 
     #[test]

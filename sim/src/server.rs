@@ -154,6 +154,11 @@ impl Server {
         self.tables.iter().filter(|table| !table.gone).map(|table| &table.resource)
     }
 
+    /// Whether a resource is served as a custom one.
+    pub(crate) fn is_custom(&self, resource: &Resource) -> bool {
+        self.table_of(resource).is_some_and(|table| self.tables[table].shape.custom)
+    }
+
     fn table_of(&self, resource: &Resource) -> Option<usize> {
         self.routes.get(&route::of(&resource.group, &resource.version, &resource.plural)).copied()
     }

@@ -280,10 +280,11 @@ fn load(around: &Surroundings) -> Result<Config, ConfigError> {
     if !files.is_empty() {
         return merged.config(None);
     }
+    let names = candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let places = match (&around.kubeconfig, candidates.as_slice()) {
-        (Some(_), files) => format!("no file of KUBECONFIG exists ({files:?})"),
+        (Some(_), _) => format!("no file of KUBECONFIG exists ({names})"),
         (None, []) => "KUBECONFIG and HOME are not set".to_owned(),
-        (None, files) => format!("KUBECONFIG is not set, {files:?} do not exist"),
+        (None, _) => format!("KUBECONFIG is not set, there is no {names}"),
     };
     let message = format!(
         "no cluster is configured: {places}, and this is no pod (KUBERNETES_SERVICE_HOST is not set); \
@@ -361,9 +362,9 @@ mod tests {
              not set); set KUBECONFIG to a kubeconfig, or give the address of a server"
         );
         let error = load(&Surroundings { home: Some("/nonexistent".into()), ..nowhere() }).unwrap_err().to_string();
-        assert!(error.contains(r#"["/nonexistent/.kube/config"] do not exist"#), "{error}");
+        assert!(error.contains("KUBECONFIG is not set, there is no /nonexistent/.kube/config, and"), "{error}");
         let error = load(&Surroundings { kubeconfig: Some("/no/a".into()), ..nowhere() }).unwrap_err().to_string();
-        assert!(error.contains(r#"no file of KUBECONFIG exists (["/no/a"])"#), "{error}");
+        assert!(error.contains("no file of KUBECONFIG exists (/no/a)"), "{error}");
     }
 
     #[test]

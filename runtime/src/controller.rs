@@ -4,7 +4,7 @@ use crate::factory::FactoryCore;
 use crate::handler::{HandlerOptions, Registration};
 use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
-use crate::observe::{Clock, Observed, Observer, random_seed};
+use crate::observe::{Clock, Observed, Observer, observe, random_seed};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::controller::{
@@ -174,7 +174,7 @@ impl ControllerCore {
         let finished = self.machine.lock().finished(self.clock.now(), run, verdict);
         self.signal.notify();
         if let Some(observer) = &self.observer {
-            observer(&Observed::Reconcile(&finished));
+            observe(observer, &Observed::Reconcile(&finished));
         }
         finished
     }

@@ -1,5 +1,6 @@
 //! What can be seen from outside: requests, phases, failures, panics; and the clock.
 
+use crate::guard;
 use crate::sync::Arc;
 use informer_core::controller::Finished;
 use informer_core::informer::Notice;
@@ -40,7 +41,14 @@ pub enum Observed<'a> {
 }
 
 /// Is told what happens. It runs on the threads of the runtime: it must be quick and must not wait.
+/// A panic of it is passed over.
 pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
+
+/// Tells an observer; its panic ends nothing but its own call.
+pub(crate) fn observe(observer: &Observer, observed: &Observed<'_>) {
+    // There is nobody left to tell of it: the panic hook has printed it.
+    _ = guard::call(|| observer(observed));
+}
 
 /// Asked before each request; an error is taken for a connection that was refused. For fault injection in tests.
 pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;

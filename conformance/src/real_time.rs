@@ -233,8 +233,7 @@ fn add<A: Adapter>(adapter: &A, scenario: &Scenario, spec: &HandlerSpec, record:
     // A removal is complete when no call runs any more; a stop is not a removal.
     let (gone, name, record) = (registration.clone(), spec.name.clone(), record.clone());
     thread::spawn(move || {
-        gone.wait_finished();
-        if gone.was_removed() {
+        if gone.wait_finished().is_ok() && gone.was_removed() {
             record.event(&name, |at_ms| Event { at_ms, what: What::Removed });
         }
     });

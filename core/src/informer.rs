@@ -13,7 +13,7 @@
 //! total order; draining late only delays. `handle` fires every timer that is due before it looks at the input. A
 //! spurious [`Input::Tick`] changes nothing; an answer with a stale id is dropped.
 //!
-//! Invariants, asserted in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
+//! Invariants, asserted after every input in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
 //! the order of the wire; a handler is attached exactly once, after a complete list is in the store.
 //!
 //! A whole life by hand:
@@ -414,6 +414,33 @@ impl<T> Informer<T> {
             break;
         }
         self.flow(now);
+        self.check();
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check(&self) {}
+
+    /// Asserts the invariants of the module header, and what the counters promise.
+    #[cfg(debug_assertions)]
+    fn check(&self) {
+        let attached = self.handlers.iter().filter(|handler| handler.attached).count();
+        assert_eq!(
+            attached,
+            if self.populated { self.handlers.len() } else { 0 },
+            "attached as soon as there is a list"
+        );
+        if self.reflector.phase() == Phase::Stopped {
+            assert!(self.work.is_empty() && self.deadline().is_none(), "nothing is left to do after a stop");
+            return;
+        }
+        assert!(
+            self.busy != Busy::No || self.work.is_empty(),
+            "work waits for an effect that is out, and for nothing else"
+        );
+        let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
+        let of = |work: &Work| if let Work::Decode(_, batch) = work { batch.bytes_len() } else { 0 };
+        let waiting: usize = self.work.iter().map(of).sum();
+        assert_eq!(waiting + decoding, self.waiting_bytes, "every byte that waits is counted once");
     }
 
     fn effect(&mut self, effect: Effect) {

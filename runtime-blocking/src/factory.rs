@@ -57,6 +57,20 @@ impl Drop for Owner {
     }
 }
 
+/// However the driver ends, also by a panic of ours: the factory is stopped then, and nobody waits for it.
+struct Ended(Arc<Inner>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.request_stop();
+        let mut started = self.0.started.lock();
+        started.driver = Some(DriverIs::Ended);
+        let left = std::mem::take(&mut started.drives);
+        drop(started);
+        drop(left);
+    }
+}
+
 impl Inner {
     /// Informers for the driver to begin with.
     pub(crate) fn take_started(&self) -> Vec<Box<dyn Drive>> {
@@ -76,12 +90,8 @@ impl Inner {
                 started.driver = Some(DriverIs::Running);
                 let inner = Arc::clone(self);
                 self.spawn("informer-driver", move || {
-                    Driver::new(Arc::clone(&inner)).run();
-                    let mut started = inner.started.lock();
-                    started.driver = Some(DriverIs::Ended);
-                    let left = std::mem::take(&mut started.drives);
-                    drop(started);
-                    drop(left);
+                    let _ended = Ended(Arc::clone(&inner));
+                    Driver::new(inner).run();
                 });
             }
         }
@@ -175,7 +185,7 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is one with other options, or of another type; if the factory was stopped.
+    /// If there is one with other options; if the factory was stopped.
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner.core.informer(spec)?, Arc::clone(&self.inner)))
     }

@@ -88,8 +88,9 @@ impl<T: Send + Sync + 'static> Informer<T> {
 
     /// The same with options.
     pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
+        let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.handle.channel(options);
-        Events { registration, deliveries }
+        Events { registration, deliveries, on_synced }
     }
 }
 
@@ -119,6 +120,7 @@ pub(crate) fn run_handler(factory: &Inner, name: &str, mut handler: Box<dyn Hand
 pub struct Events<T> {
     registration: Registration,
     deliveries: Deliveries<T>,
+    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl<T> Events<T> {
@@ -142,9 +144,12 @@ impl<T> Events<T> {
         }
     }
 
-    fn notification(&self, delivery: Delivery<T>) -> Option<Notification<T>> {
+    fn notification(&mut self, delivery: Delivery<T>) -> Option<Notification<T>> {
         if let Delivery::Notification(notification) = delivery {
             return Some(notification);
+        }
+        if let Some(told) = self.on_synced.take() {
+            told();
         }
         self.deliveries.mark_synced();
         None

@@ -200,7 +200,7 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is an informer of this scope with other options, or of another type; if the factory was stopped.
+    /// If there is an informer of this scope with other options; if the factory was stopped.
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
     }

@@ -110,16 +110,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
     }
 
     fn finish(&mut self) {
-        self.inner.status.stopped.store(true, Ordering::Release);
-        for command in std::mem::take(&mut *self.inner.mailbox.lock()) {
-            if let Command::Add { channel, .. } = command {
-                channel.close();
-            }
-        }
-        for channel in self.waiting.drain(..).chain(self.attached.drain(..)) {
-            channel.close();
-        }
-        self.shared.changed.notify();
+        self.inner.end(self.waiting.drain(..).chain(self.attached.drain(..)));
     }
 }
 
@@ -216,15 +207,6 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
 impl<T> Drop for InformerDriver<T> {
     /// A driver that ends in any other way leaves no handler waiting.
     fn drop(&mut self) {
-        self.inner.status.stopped.store(true, Ordering::Release);
-        for channel in self.waiting.iter().chain(&self.attached) {
-            channel.close();
-        }
-        for command in std::mem::take(&mut *self.inner.mailbox.lock()) {
-            if let Command::Add { channel, .. } = command {
-                channel.close();
-            }
-        }
-        self.shared.changed.notify();
+        self.inner.end(self.waiting.drain(..).chain(self.attached.drain(..)));
     }
 }

@@ -1,6 +1,7 @@
 //! [`Error`]: what the runtimes return.
 
 use crate::config::ConfigError;
+use informer_core::factory::Conflict;
 use informer_core::object::{KeyError, ParseResourceError};
 use informer_core::reflector::Failure;
 use informer_core::selector::SelectorError;
@@ -29,8 +30,8 @@ pub enum Error {
     Stopped,
     /// The stop took longer than allowed; this many threads, tasks or calls of user code still run.
     StillRunning(usize),
-    /// An informer of this type and scope exists with other options, or cannot be changed any more.
-    Conflict(String),
+    /// An informer of this type and scope exists with other options.
+    Conflict(Conflict),
     /// An index is missing or there already.
     Index(IndexError),
     /// The name of a resource, a selector or a key cannot be read.
@@ -110,7 +111,7 @@ impl fmt::Display for Error {
             Error::StillRunning(count) => {
                 write!(f, "the stop took too long: {count} threads, tasks or calls of user code still run")
             }
-            Error::Conflict(text) => f.write_str(text),
+            Error::Conflict(conflict) => conflict.fmt(f),
             Error::Index(error) => error.fmt(f),
             Error::Unreadable(error) => error.fmt(f),
             Error::Api(status) => write!(f, "the API server refused: {status}"),
@@ -130,16 +131,13 @@ impl std::error::Error for Error {
         match self {
             Error::Config(error) => Some(error),
             Error::Index(error) => Some(error),
+            Error::Conflict(conflict) => Some(conflict),
             Error::Unreadable(error) => Some(&**error),
             Error::Api(status) => Some(status),
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
             }
-            Error::NotSynced(_)
-            | Error::WouldDeadlock { .. }
-            | Error::Stopped
-            | Error::StillRunning(_)
-            | Error::Conflict(_) => None,
+            Error::NotSynced(_) | Error::WouldDeadlock { .. } | Error::Stopped | Error::StillRunning(_) => None,
         }
     }
 }
@@ -147,6 +145,12 @@ impl std::error::Error for Error {
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
         Error::Config(error)
+    }
+}
+
+impl From<Conflict> for Error {
+    fn from(error: Conflict) -> Self {
+        Error::Conflict(error)
     }
 }
 

@@ -7,10 +7,10 @@ use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
+use informer_core::factory::{Fingerprint, Registry, Scope};
 use informer_core::reflector::Phase;
 use informer_core::store::IndexDef;
-use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::any::Any;
 use std::time::Instant;
 
 /// Options of a factory.
@@ -55,20 +55,6 @@ impl Shared {
     }
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Scope {
-    resource: informer_core::Resource,
-    namespace: Option<String>,
-    labels: Option<String>,
-    fields: Option<String>,
-}
-
-struct Entry {
-    kind: TypeId,
-    options: String,
-    handle: Box<dyn Any + Send>,
-}
-
 struct Unstarted {
     status: Arc<Status>,
     drive: Box<dyn Drive>,
@@ -80,7 +66,7 @@ pub struct FactoryCore {
     clock: Clock,
     shared: Arc<Shared>,
     gate: Option<Gate>,
-    informers: Mutex<BTreeMap<Scope, Entry>>,
+    informers: Mutex<Registry<Box<dyn Any + Send>>>,
     statuses: Mutex<Vec<Arc<Status>>>,
     unstarted: Mutex<Vec<Unstarted>>,
     stopping: AtomicBool,
@@ -102,7 +88,7 @@ impl FactoryCore {
                 fixed_seed: options.seed,
             }),
             gate: options.gate,
-            informers: Mutex::new(BTreeMap::new()),
+            informers: Mutex::new(Registry::new()),
             statuses: Mutex::new(Vec::new()),
             unstarted: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
@@ -148,68 +134,44 @@ impl FactoryCore {
     /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. A resource
     /// with namespaces has the index `namespace` from the beginning.
     ///
+    /// One scope that is read as two types is two informers, each with its list, watch and cache, as in the core's
+    /// [`Registry`]: a typed and a metadata-only view cannot share what they keep.
+    ///
     /// # Errors
     ///
-    /// If there is one with other options, or of another type; if the factory was stopped.
+    /// If there is one with other options; if the factory was stopped.
     pub fn informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<InformerHandle<T>, Error> {
+        let scope = Scope::of(&spec.config.reflector);
+        let options = Fingerprint::of(&spec.config)
+            .with("resync", format_args!("{:?}", spec.resync))
+            .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
+        let mut informers = self.informers.lock();
+        let mut unstarted = self.unstarted.lock();
+        // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
         if self.is_stopping() {
             return Err(Error::Stopped);
         }
-        let reflector = &spec.config.reflector;
-        let scope = Scope {
-            resource: reflector.resource.clone(),
-            namespace: reflector.namespace.clone(),
-            labels: reflector.label_selector.clone(),
-            fields: reflector.field_selector.clone(),
-        };
-        let options = format!(
-            "resync {:?}, strategy {:?}, page size {}, strict {}, transform {}, watch timeout {:?}",
-            spec.resync,
-            reflector.strategy,
-            reflector.page_size,
-            spec.config.strict_decode,
-            spec.transform.unwrap_or("none"),
-            reflector.min_watch_timeout,
-        );
-        let subject = subject(&scope);
-        let mut informers = self.informers.lock();
-        if let Some(entry) = informers.get(&scope) {
-            if entry.kind != TypeId::of::<T>() {
-                return Err(Error::Conflict(format!(
-                    "there is an informer of {subject} already, and it holds another type than {}: share one type, or \
-                     use two factories",
-                    std::any::type_name::<T>()
-                )));
+        let subject = scope.to_string();
+        let handle = informers.get_or_insert::<T>(scope, options, || {
+            let status = Arc::new(Status {
+                subject,
+                started: AtomicBool::new(false),
+                synced: AtomicBool::new(false),
+                stopped: AtomicBool::new(false),
+                phase: Mutex::new(Phase::Idle),
+                failure: Mutex::new(None),
+            });
+            let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
+            if inner.resource.namespaced {
+                inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
             }
-            if entry.options != options {
-                return Err(Error::Conflict(format!(
-                    "there is an informer of {subject} already, with other options ({}; now asked for: {options}): ask \
-                     for it in one place, or with the same options",
-                    entry.options
-                )));
-            }
-            let handle = entry.handle.downcast_ref::<InformerHandle<T>>().expect("its type was just compared");
-            return Ok(handle.clone());
-        }
-        let status = Arc::new(Status {
-            subject,
-            started: AtomicBool::new(false),
-            synced: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
-            phase: Mutex::new(Phase::Idle),
-            failure: Mutex::new(None),
-        });
-        let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
-        if scope.resource.namespaced {
-            inner.store.add_index(IndexDef::namespace())?;
-        }
-        let handle = InformerHandle(Arc::clone(&inner));
-        let driver = InformerDriver::new(spec, inner, Arc::clone(&self.shared));
-        self.unstarted.lock().push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
-        self.statuses.lock().push(status);
-        let entry = Entry { kind: TypeId::of::<T>(), options, handle: Box::new(handle.clone()) };
-        informers.insert(scope, entry);
-        Ok(handle)
+            let handle = InformerHandle(Arc::clone(&inner));
+            let driver = InformerDriver::new(spec, inner, Arc::clone(&self.shared));
+            unstarted.push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
+            self.statuses.lock().push(status);
+            Box::new(handle)
+        })?;
+        Ok(handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone())
     }
 
     /// The informers that were asked for since the last start. The caller drives them; none after a stop.
@@ -235,14 +197,15 @@ impl FactoryCore {
     ///
     /// # Errors
     ///
-    /// If the factory was stopped, or an informer was never started: then no waiting helps.
+    /// If the factory was stopped, an informer ended, or one was never started: then no waiting helps.
     pub fn check_synced(&self) -> Result<Option<u64>, Error> {
         let seen = self.shared.changed.generation();
         let lagging = self.lagging();
         if lagging.is_empty() {
             return Ok(None);
         }
-        if self.is_stopping() {
+        let ended = |status: &Arc<Status>| status.stopped.load(Ordering::Acquire) && status.lagging().is_some();
+        if self.is_stopping() || self.statuses.lock().iter().any(ended) {
             return Err(Error::Stopped);
         }
         if lagging.iter().any(|one| !one.started) {
@@ -275,7 +238,8 @@ impl FactoryCore {
     pub fn request_stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             // Informers that never started have no driver to close their handlers: dropping theirs does.
-            drop(std::mem::take(&mut *self.unstarted.lock()));
+            let unstarted = std::mem::take(&mut *self.unstarted.lock());
+            drop(unstarted); // not under the lock: it drops what users gave us
         }
         self.shared.wake.notify();
         self.shared.changed.notify();
@@ -297,20 +261,6 @@ impl FactoryCore {
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
-}
-
-fn subject(scope: &Scope) -> String {
-    let mut text = scope.resource.to_string();
-    if let Some(namespace) = &scope.namespace {
-        text += &format!(" in namespace {namespace:?}");
-    }
-    if let Some(labels) = &scope.labels {
-        text += &format!(" with labels {labels:?}");
-    }
-    if let Some(fields) = &scope.fields {
-        text += &format!(" with fields {fields:?}");
-    }
-    text
 }
 
 /// Counts threads, tasks and calls that must end before a stop is done.

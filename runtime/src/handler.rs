@@ -1,5 +1,7 @@
 //! Handlers: a ring behind its lock, and what a user holds of it.
 
+use crate::error::Error;
+use crate::guard;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
@@ -85,26 +87,34 @@ impl<T> Channel<T> {
     }
 
     pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
-        self.ring.lock().replay(snapshot);
-        self.signal.notify();
+        self.fill(|ring| ring.replay(snapshot));
     }
 
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
-        self.ring.lock().resync(snapshot);
-        self.signal.notify();
+        self.fill(|ring| ring.resync(snapshot));
     }
 
     /// Adds changes. False if the handler fell behind under [`Overflow::Disconnect`].
     pub(crate) fn push(&self, notifications: &[Notification<T>]) -> bool {
-        let connected = {
-            let mut ring = self.ring.lock();
+        let connected = self.fill(|ring| {
             for notification in notifications {
                 ring.push(notification.clone());
             }
             !ring.is_disconnected()
-        };
+        });
+        connected.unwrap_or(true)
+    }
+
+    /// Nothing is put into the ring of a closed handler: nobody would take it out.
+    fn fill<R>(&self, fill: impl FnOnce(&mut Ring<T>) -> R) -> Option<R> {
+        let mut ring = self.ring.lock();
+        if self.shared.closed.load(Ordering::Acquire) {
+            return None;
+        }
+        let filled = fill(&mut ring);
+        drop(ring);
         self.signal.notify();
-        connected
+        Some(filled)
     }
 
     /// The handler fell behind: it is removed.
@@ -115,8 +125,13 @@ impl<T> Channel<T> {
 
     /// Nothing more is delivered; what is buffered is dropped. A running call completes.
     pub(crate) fn close(&self) {
+        let mut ring = self.ring.lock();
         self.shared.closed.store(true, Ordering::Release);
+        let left = ring.take();
+        drop(ring);
         self.signal.notify();
+        // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration.
+        drop(left);
     }
 }
 
@@ -141,11 +156,13 @@ impl<T> Deliveries<T> {
     /// The next thing, if there is one.
     pub fn try_next(&self) -> Next<T> {
         let seen = self.0.signal.generation();
+        let mut ring = self.0.ring.lock();
+        // Under the lock, so that nothing is taken once `close` has returned.
         if self.0.shared.closed.load(Ordering::Acquire) {
             return Next::Closed;
         }
-        // The popped entry is dropped, if it is, after the lock is released.
-        let delivery = self.0.ring.lock().pop();
+        let delivery = ring.pop();
+        drop(ring);
         delivery.map_or(Next::Empty(seen), Next::Delivery)
     }
 
@@ -254,12 +271,13 @@ impl Registration {
         (self.count)().1
     }
 
-    /// Removes the handler, from anywhere, also from inside it. No new call starts after this returns; the one that
-    /// runs completes. Doing it twice changes nothing.
+    /// Removes the handler, from anywhere, also from inside it. No notification is taken for it after this returns; the
+    /// call that runs, or whose notification was taken already, completes: [`is_finished`](Self::is_finished) tells
+    /// when. Doing it twice changes nothing.
     pub fn remove(&self) {
-        self.shared.removed.store(true, Ordering::Release);
-        self.shared.closed.store(true, Ordering::Release);
-        (self.remove)(self.shared.id);
+        if !self.shared.removed.swap(true, Ordering::AcqRel) {
+            (self.remove)(self.shared.id);
+        }
     }
 
     /// True once the handler was removed, or its informer stopped, and no call runs any more.
@@ -274,22 +292,32 @@ impl Registration {
 
     /// Waits on this thread until no call runs any more; for ever if the handler is never removed and its informer
     /// never stopped.
-    pub fn wait_finished(&self) {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: it would wait for itself.
+    pub fn wait_finished(&self) -> Result<(), Error> {
+        guard::refuse_inside("wait_finished()")?;
         loop {
             let seen = self.shared.changed.generation();
             if self.is_finished() {
-                return;
+                return Ok(());
             }
             self.shared.changed.wait_past(seen, None);
         }
     }
 
     /// Waits on this thread until the handler is synced. False if the deadline passed or the handler ended before.
-    pub fn wait_synced(&self, deadline: Instant) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: it may wait for itself.
+    pub fn wait_synced(&self, deadline: Instant) -> Result<bool, Error> {
+        guard::refuse_inside("wait_synced()")?;
         loop {
             let seen = self.shared.changed.generation();
             if self.has_synced() || self.is_finished() || Instant::now() >= deadline {
-                return self.has_synced();
+                return Ok(self.has_synced());
             }
             self.shared.changed.wait_past(seen, Some(deadline));
         }

@@ -18,7 +18,7 @@ use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValues, Store};
 use informer_core::time::Duration;
 use informer_core::{Obj, Object, Resource};
-use std::any::type_name;
+use std::any::{TypeId, type_name};
 use std::fmt;
 
 /// What an informer reads, and how. Two requests for the same type and scope must agree.
@@ -26,7 +26,8 @@ pub struct InformerSpec<T> {
     pub(crate) codec: Codec<T>,
     pub(crate) config: InformerConfig,
     pub(crate) resync: Duration,
-    pub(crate) transform: Option<&'static str>,
+    /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
+    pub(crate) transform: String,
 }
 
 impl<T: Object> InformerSpec<T> {
@@ -40,7 +41,7 @@ impl<T: Object> InformerSpec<T> {
     /// All objects of a resource, for a type that stands for many.
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
-        InformerSpec { codec: Codec::new(resource), config, resync: Duration::ZERO, transform: None }
+        InformerSpec { codec: Codec::new(resource), config, resync: Duration::ZERO, transform: String::new() }
     }
 }
 
@@ -118,11 +119,12 @@ impl<T: 'static> InformerSpec<T> {
     where
         F: Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static,
     {
+        let transforms = format!("{} {} {:?};", self.transform, type_name::<F>(), TypeId::of::<F>());
         InformerSpec {
             codec: self.codec.map(transform),
             config: self.config,
             resync: self.resync,
-            transform: Some(type_name::<F>()),
+            transform: transforms,
         }
     }
 }
@@ -183,9 +185,35 @@ impl<T> Inner<T> {
         }
     }
 
-    pub(crate) fn post(&self, command: Command<T>) {
-        self.mailbox.lock().push(command);
+    /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most two commands
+    /// per handler and one refresh, however long the informer is not started.
+    ///
+    /// The stop takes the lock of the mailbox after it raised its flag, and before it closes what it finds: either it
+    /// finds this command, or the flag is seen here.
+    pub(crate) fn post(&self, command: Command<T>) -> bool {
+        let mut mailbox = self.mailbox.lock();
+        if self.status.stopped.load(Ordering::Acquire) {
+            return false;
+        }
+        let again = |known: &Command<T>| matches!(known, Command::Refresh);
+        if !(again(&command) && mailbox.iter().any(again)) {
+            mailbox.push(command);
+        }
+        drop(mailbox);
         self.shared.wake.notify();
+        true
+    }
+
+    /// Marks the end: no command is taken any more, and no handler is left waiting.
+    pub(crate) fn end(&self, attached: impl Iterator<Item = Arc<Channel<T>>>) {
+        self.status.stopped.store(true, Ordering::Release);
+        let commands = std::mem::take(&mut *self.mailbox.lock());
+        let added = commands.into_iter().filter_map(|command| match command {
+            Command::Add { channel, .. } => Some(channel),
+            Command::Remove(_) | Command::Refresh => None,
+        });
+        added.chain(attached).for_each(|channel| channel.close());
+        self.shared.changed.notify();
     }
 }
 
@@ -215,11 +243,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// # Errors
     ///
-    /// If there is an index of this name.
-    ///
-    /// # Panics
-    ///
-    /// If the index function panics on an object that is cached already.
+    /// If there is an index of this name; if the function panics on an object that is cached already. Later it runs
+    /// where objects are decoded: one on which it panics is quarantined.
     pub fn try_index<V: IndexValues>(
         &self,
         name: &str,
@@ -265,7 +290,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
 
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.
     pub fn refresh(&self) {
-        self.0.post(Command::Refresh);
+        _ = self.0.post(Command::Refresh);
     }
 
     /// Adds a handler's channel; the caller runs the loop that empties it.
@@ -283,22 +308,15 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
                 channel.close();
             }
             if let Some(inner) = inner.upgrade() {
-                inner.post(Command::Remove(id));
+                _ = inner.post(Command::Remove(id));
             }
         };
         let registration = Registration::new(Arc::clone(&channel), Arc::new(remove));
         let deliveries = Deliveries::new(Arc::clone(&channel));
         let resync = options.resync.unwrap_or(self.0.resync);
-        // The stop takes the mailbox's lock before it closes what it finds there: either it finds this channel, or the
-        // flag is seen here.
-        let mut mailbox = self.0.mailbox.lock();
-        if self.0.status.stopped.load(Ordering::Acquire) {
-            drop(mailbox);
+        let resync = Some(resync).filter(|period| !period.is_zero());
+        if !self.0.post(Command::Add { channel: Arc::clone(&channel), resync }) {
             channel.close();
-        } else {
-            mailbox.push(Command::Add { channel, resync: Some(resync).filter(|period| !period.is_zero()) });
-            drop(mailbox);
-            self.0.shared.wake.notify();
         }
         (registration, deliveries)
     }

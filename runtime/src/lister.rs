@@ -1,9 +1,13 @@
 //! [`Lister`]: reading one informer's cache, from any thread or task.
+//!
+//! The rules are those of [`informer_core::lister`]; here is the lock around them, taken for the look-up alone: what runs
+//! code of the user's type (labels) looks at counted pointers afterwards.
 
 use crate::store::SharedStore;
 use crate::sync::Arc;
+use informer_core::lister::Lister as CoreLister;
 use informer_core::selector::LabelSelector;
-use informer_core::store::{IndexError, NAMESPACE, Snapshot};
+use informer_core::store::{IndexError, Snapshot};
 use informer_core::{Key, Obj, Object};
 use std::fmt;
 
@@ -27,29 +31,32 @@ impl<T> Lister<T> {
 
     /// The object of a key.
     pub fn get(&self, key: &Key) -> Option<Obj<T>> {
-        self.store.get(key).filter(|object| self.namespace.as_deref().is_none_or(|ns| object.key().namespace() == ns))
+        let scope = self.scope();
+        let object = self.store.read(|store| CoreLister::new(store).get(key.as_str()).cloned());
+        object.filter(|object| scope.is_empty() || object.key().namespace() == scope)
     }
 
     /// The object called `name`: in the lister's namespace, or cluster-scoped.
     pub fn named(&self, name: &str) -> Option<Obj<T>> {
-        self.store.get(&Key::new(self.namespace.as_deref().unwrap_or(""), name))
+        self.store.read(|store| CoreLister::new(store).namespace(self.scope()).get(name).cloned())
     }
 
-    /// A lister of one namespace.
+    /// A lister of one namespace; `""` means all of them, as in client-go.
     pub fn namespace(&self, namespace: &str) -> Self {
         Lister { store: Arc::clone(&self.store), namespace: Some(namespace.to_string()) }
     }
 
+    fn scope(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
     /// All objects of the lister's scope, as they are at one instant, in no fixed order.
     pub fn list(&self) -> Vec<Obj<T>> {
-        let Some(namespace) = self.namespace.as_deref() else {
-            return self.store.snapshot().iter().cloned().collect();
-        };
-        let indexed = self.store.read(|store| Some(store.by_index(NAMESPACE, namespace).ok()?.cloned().collect()));
-        indexed.unwrap_or_else(|| {
-            let snapshot = self.store.snapshot();
-            snapshot.iter().filter(|object| object.key().namespace() == namespace).cloned().collect()
-        })
+        match self.scope() {
+            // A walk over everything takes no lock.
+            "" => self.store.snapshot().iter().cloned().collect(),
+            namespace => self.store.read(|store| CoreLister::new(store).namespace(namespace).all().cloned().collect()),
+        }
     }
 
     /// How many objects the whole cache holds.
@@ -124,7 +131,7 @@ impl<T> Index<T> {
     ///
     /// If the index was removed.
     pub fn try_get(&self, value: &str) -> Result<Vec<Obj<T>>, IndexError> {
-        self.store.read(|store| Ok(store.by_index(&self.name, value)?.cloned().collect()))
+        self.store.read(|store| Ok(CoreLister::new(store).by_index(&self.name, value)?.cloned().collect()))
     }
 
     /// The keys of the objects that have `value`.

@@ -1,5 +1,6 @@
 //! What can be seen from outside: requests, phases, failures, panics; and the clock.
 
+use crate::guard;
 use crate::sync::Arc;
 use informer_core::controller::{Finished, Verdict};
 use informer_core::informer::Notice;
@@ -89,11 +90,13 @@ impl fmt::Display for Observed<'_> {
 pub(crate) fn tell(observer: Option<&Observer>, observed: &Observed<'_>) {
     crate::trace::observed(observed);
     if let Some(observer) = observer {
-        observer(observed);
+        // A panic of it ends nothing but its own call; there is nobody left to tell of it, and the hook has printed it.
+        _ = guard::call(|| observer(observed));
     }
 }
 
 /// Is told what happens. It runs on the threads of the runtime: it must be quick and must not wait.
+/// A panic of it is passed over.
 pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
 /// Asked before each request; an error is taken for a connection that was refused. For fault injection in tests.

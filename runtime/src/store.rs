@@ -3,6 +3,7 @@
 //! There is one writer, the informer's driver. The lock is held for a few events at a time, never while user code runs
 //! and never while objects are dropped; a list with many changes is built aside and swapped in.
 
+use crate::guard::CatchUnwind;
 use crate::sync::{Mutex, RwLock};
 use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Snapshot, Store};
 use informer_core::{Key, Obj};
@@ -37,8 +38,10 @@ impl<T> SharedStore<T> {
         f(&self.store.read())
     }
 
-    pub(crate) fn commit(&self, commit: Commit<T>) -> Committed<T> {
+    pub(crate) fn commit(&self, mut commit: Commit<T>) -> Committed<T> {
         let _writer = self.writer.lock();
+        // An index may have come since the objects were decoded; from here on none can.
+        commit.reindex(&self.read(Store::indexers), &CatchUnwind);
         let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
         if !many {
             return self.store.write().commit(commit);
@@ -56,7 +59,7 @@ impl<T> SharedStore<T> {
         if self.read(|store| store.has_index(def.name())) {
             return Err(IndexError::Exists(def.name().to_string()));
         }
-        let prepared = PreparedIndex::new(def, &self.snapshot());
+        let prepared = PreparedIndex::guarded(def, &self.snapshot(), &CatchUnwind)?;
         self.store.write().install_index(prepared)
     }
 

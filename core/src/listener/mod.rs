@@ -212,6 +212,15 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Gives away all that waits, so that it can be dropped elsewhere: for a handler that is done. Counters stay.
+    #[must_use = "it holds the objects that nobody will be told of"]
+    pub fn take(&mut self) -> Ring<T> {
+        let mut taken = Ring::new(self.overflow);
+        taken.stats = self.stats;
+        core::mem::swap(self, &mut taken);
+        taken
+    }
+
     /// True if [`pop`](Self::pop) may have something.
     pub fn has_work(&self) -> bool {
         !self.entries.is_empty()

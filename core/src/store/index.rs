@@ -5,7 +5,7 @@
 //! numbers between buckets, in constant time per value.
 
 use super::slots::Slot;
-use crate::object::Obj;
+use crate::object::{Key, Obj};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -119,6 +119,15 @@ pub enum IndexError {
     Exists(String),
     /// There is no index of this name.
     Unknown(String),
+    /// The function of an index that was to be added panicked on an object that is there; nothing was added.
+    Panicked {
+        /// The name of the index.
+        index: String,
+        /// The object.
+        key: Key,
+        /// The text of the panic.
+        reason: String,
+    },
 }
 
 impl fmt::Display for IndexError {
@@ -126,6 +135,12 @@ impl fmt::Display for IndexError {
         match self {
             IndexError::Exists(name) => write!(f, "there is an index {name:?} already: pick another name"),
             IndexError::Unknown(name) => write!(f, "there is no index {name:?}: add it to the informer first"),
+            IndexError::Panicked { index, key, reason } => {
+                write!(
+                    f,
+                    "the function of index {index:?} panicked on {key}: {reason}; it must answer for every object"
+                )
+            }
         }
     }
 }

@@ -35,10 +35,11 @@ pub use index::{IndexDef, IndexError, IndexValues, NAMESPACE, Values};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 
-use crate::decode::{BadItem, Indexers, Item};
+use crate::decode::{BadItem, Guard, Indexers, Item};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, Uid, Version};
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -61,6 +62,26 @@ impl<T> Fresh<T> {
     /// An object whose index values the store computes itself.
     pub(crate) fn bare(object: Obj<T>) -> Self {
         Fresh { object, values: SmallVec::new(), generation: u64::MAX }
+    }
+
+    /// Computes the values anew if other index functions made them.
+    pub(crate) fn reindex(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) -> Result<(), BadItem> {
+        if self.generation == indexers.generation {
+            return Ok(());
+        }
+        let mut again = None;
+        let ran = guard.run(&mut || again = Some(indexers.fresh(self.object.clone())));
+        match (ran, again) {
+            (Ok(()), Some(again)) => {
+                *self = again;
+                Ok(())
+            }
+            (ran, _) => {
+                let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
+                let reason = format!("an index function panicked: {panic}");
+                Err(BadItem { key: Some(self.object.key().clone()), version: self.object.version().clone(), reason })
+            }
+        }
     }
 }
 
@@ -91,6 +112,24 @@ impl<T> Commit<T> {
         match &self.change {
             Change::Replace(staged) => Some(staged),
             Change::Events(_) | Change::Nothing => None,
+        }
+    }
+
+    /// Computes the index values of objects that were decoded before `indexers` were in force. User code: call it under
+    /// no lock that a reader takes, then [`Store::commit`] runs none. An object on which an index function panics is
+    /// quarantined.
+    pub fn reindex(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) {
+        match &mut self.change {
+            Change::Events(items) => {
+                for item in items {
+                    let Item::Fresh { known, fresh } = item else { continue };
+                    if let Err(bad) = fresh.reindex(indexers, guard) {
+                        *item = Item::Bad { known: *known, bad };
+                    }
+                }
+            }
+            Change::Replace(staged) => staged.reindex(indexers, guard),
+            Change::Nothing => {}
         }
     }
 }
@@ -314,7 +353,7 @@ impl<T> Store<T> {
     }
 
     /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
-    /// decoded.
+    /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, commit: Commit<T>) -> Committed<T> {
         let mut done = Committed::default();
         match commit.change {
@@ -536,5 +575,22 @@ impl<T> PreparedIndex<T> {
     pub fn new(def: IndexDef<T>, snapshot: &Snapshot<T>) -> Self {
         let values = snapshot.iter().map(|object| (object.clone(), def.values(object))).collect();
         PreparedIndex { def, values }
+    }
+
+    /// The same, with panics of the index function caught.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Panicked`] names the first object on which it panicked.
+    pub fn guarded(def: IndexDef<T>, snapshot: &Snapshot<T>, guard: &dyn Guard) -> Result<Self, IndexError> {
+        let mut values = Vec::with_capacity(snapshot.len());
+        for object in snapshot.iter() {
+            let ran = guard.run(&mut || values.push((object.clone(), def.values(object))));
+            if let Err(reason) = ran {
+                let (index, key) = (String::from(def.name()), object.key().clone());
+                return Err(IndexError::Panicked { index, key, reason });
+            }
+        }
+        Ok(PreparedIndex { def, values })
     }
 }

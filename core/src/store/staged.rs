@@ -5,7 +5,7 @@
 
 use super::slots::{Slot, SlotSet};
 use super::{Fresh, Store};
-use crate::decode::{BadItem, Item};
+use crate::decode::{BadItem, Guard, Indexers, Item};
 use crate::object::Key;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -68,6 +68,19 @@ impl<T> Staged<T> {
     /// True if an item could not be built: what a strict informer asks.
     pub(crate) fn first_bad(&self) -> Option<&BadItem> {
         self.bad.first()
+    }
+
+    /// See [`Commit::reindex`](super::Commit::reindex).
+    pub(super) fn reindex(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) {
+        for place in 0..self.fresh.len() {
+            let Some(fresh) = &mut self.fresh[place] else { continue };
+            if let Err(bad) = fresh.reindex(indexers, guard) {
+                // Where the store has the object, it was marked as a survivor when this word about it came.
+                self.fresh[place] = None;
+                self.bad_keys.extend(bad.key.clone());
+                self.bad.push(bad);
+            }
+        }
     }
 
     /// A later word about a key that could not be built before.

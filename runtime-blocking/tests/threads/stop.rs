@@ -24,7 +24,7 @@ fn a_factory_that_never_started_stops_and_closes_its_handlers() {
     factory.start();
     assert_eq!(factory.threads(), 0);
     assert!(matches!(factory.try_informer(impatient()), Err(Error::Stopped)));
-    assert!(!maps.handle(|_| {}).wait_synced(std::time::Instant::now() + PATIENCE));
+    assert!(!maps.handle(|_| {}).wait_synced(std::time::Instant::now() + PATIENCE).unwrap());
 }
 
 #[test]

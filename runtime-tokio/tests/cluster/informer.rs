@@ -123,7 +123,11 @@ async fn one_informer_serves_all_who_ask_and_other_options_are_a_conflict() {
     first.index("x", |_| vec![String::from("all")]);
     assert!(factory.informer::<ConfigMap>().try_index("x", |_| vec![String::new()]).is_err());
     let error = factory.try_informer(InformerSpec::<ConfigMap>::new().page_size(7)).unwrap_err();
-    assert!(matches!(error, Error::Conflict(_)) && error.to_string().contains("other options"), "{error}");
+    assert!(
+        matches!(error, Error::Conflict(_))
+            && error.to_string().contains("with another \"page size\": it has 500, and 7 is asked for"),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

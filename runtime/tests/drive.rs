@@ -1,0 +1,348 @@
+//! One informer driven by hand through [`Drive`], without sockets: what handlers, indexes and stops do when they meet
+//! the driver in the worst order.
+
+use informer_core::listener::Notification;
+use informer_core::reflector::{End, ListStrategy, Phase};
+use informer_core::time::Time;
+use informer_core::wire::{Head, RequestId};
+use informer_core::{DynamicObject, Key, Obj, Resource};
+use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::factory::{FactoryCore, FactoryOptions};
+use informer_runtime::handler::{HandlerOptions, Next, Registration};
+use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
+use informer_runtime::observe::Observed;
+use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
+use informer_runtime::{Config, Error};
+use std::time::Instant;
+
+fn pods() -> Resource {
+    Resource::namespaced("", "v1", "pods", "Pod")
+}
+
+fn spec() -> InformerSpec<DynamicObject> {
+    InformerSpec::of(pods()).strategy(ListStrategy::Paged)
+}
+
+fn factory() -> FactoryCore {
+    factory_with(FactoryOptions::default())
+}
+
+fn factory_with(options: FactoryOptions) -> FactoryCore {
+    FactoryCore::new(Config::from_url("http://127.0.0.1:1").unwrap(), options)
+}
+
+/// The driver of the only informer, and its last request.
+struct Hand {
+    drive: Box<dyn Drive>,
+    last: Option<RequestId>,
+}
+
+impl Hand {
+    fn take(factory: &FactoryCore) -> Self {
+        let mut drives = factory.take_unstarted();
+        assert_eq!(drives.len(), 1);
+        Hand { drive: drives.remove(0), last: None }
+    }
+
+    fn tell(&mut self, event: IoEvent<'_>) {
+        self.drive.handle(Time::ZERO, event);
+        loop {
+            match self.drive.poll(Time::ZERO) {
+                IoAction::Send(request) => self.last = Some(request.id),
+                IoAction::Wait(_) => return,
+                IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
+            }
+        }
+    }
+
+    /// Starts, and answers the list; the watch that follows is open.
+    fn list(&mut self, names: &[&str]) {
+        self.tell(IoEvent::Start);
+        let id = self.last.expect("a list was sent");
+        let items: Vec<_> = names.iter().map(|name| object(name, "5", "")).collect();
+        let list = format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+            items.join(",")
+        );
+        self.tell(IoEvent::Head(id, &Head::new(200)));
+        self.tell(IoEvent::Body(id, list.as_bytes()));
+        self.tell(IoEvent::End(id, &End::Closed));
+        let watch = self.last.expect("a watch was sent");
+        assert_ne!(watch, id);
+        self.tell(IoEvent::Head(watch, &Head::new(200)));
+    }
+
+    fn watch(&mut self, kind: &str, name: &str, version: u32, label: &str) {
+        let object = object(name, &version.to_string(), label);
+        let event = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+        let id = self.last.expect("a watch is open");
+        self.tell(IoEvent::Body(id, event.as_bytes()));
+    }
+}
+
+fn object(name: &str, version: &str, label: &str) -> String {
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"web","uid":"u-{name}","resourceVersion":"{version}","labels":{{"l":"{label}"}}}}}}"#
+    )
+}
+
+fn versions(informer: &InformerHandle<DynamicObject>) -> Vec<String> {
+    let objects = informer.lister().list();
+    let mut lines: Vec<_> = objects.iter().map(|object| format!("{}@{}", object.key(), object.version())).collect();
+    lines.sort();
+    lines
+}
+
+fn key(name: &str) -> Key {
+    Key::new("web", name)
+}
+
+#[test]
+fn an_index_that_comes_between_decode_and_commit_runs_under_no_lock_and_its_panic_costs_one_object() {
+    let factory = factory();
+    let late: Arc<OnceLock<InformerHandle<DynamicObject>>> = Arc::default();
+    let informer = Arc::clone(&late);
+    // The decoder is the one place of ours that runs between the look at the index functions and the commit.
+    let adds = move |object: DynamicObject| {
+        if object.json().contains("\"add-the-index\"") {
+            let informer = informer.get().unwrap().clone();
+            let inside = informer.clone();
+            informer
+                .try_index("late", move |object: &Obj<DynamicObject>| {
+                    // It may read the cache: that would hang under the lock of the store.
+                    assert!(inside.lister().get(&key("a")).is_some());
+                    assert_ne!(object.key().name(), "bad", "a panic that belongs to the test");
+                    vec![object.key().name().to_string()]
+                })
+                .unwrap();
+        }
+        Ok(object)
+    };
+    let informer = factory.informer(spec().transform(adds)).unwrap();
+    late.set(informer.clone()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    hand.watch("ADDED", "bad", 6, "add-the-index");
+    let index = informer.by_index("late");
+    assert_eq!((versions(&informer), index.values()), (vec!["web/a@5".to_string()], vec!["a".to_string()]));
+    assert_eq!(informer.phase(), Phase::Watching, "the informer goes on");
+    let failure = informer.last_failure().expect("it is reported").to_string();
+    assert!(failure.contains("web/bad at version 6 ") && failure.contains("index function panicked"), "{failure}");
+    hand.watch("ADDED", "good", 7, "");
+    assert_eq!(index.get("good").len(), 1);
+    // A later version on which the function does not panic would be taken; this one is quarantined anew.
+    hand.watch("MODIFIED", "bad", 8, "");
+    hand.watch("DELETED", "bad", 9, "");
+    assert_eq!(versions(&informer), ["web/a@5", "web/good@7"]);
+}
+
+#[test]
+fn an_index_whose_function_panics_on_what_is_cached_is_refused_and_changes_nothing() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    let error = informer
+        .try_index("x", |object: &Obj<DynamicObject>| {
+            assert_ne!(object.key().name(), "b", "no b");
+            vec![String::new()]
+        })
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("the function of index \"x\" panicked on web/b: ") && text.contains("no b"), "{text}");
+    assert!(informer.by_index("x").try_get("").is_err(), "there is no such index");
+    hand.watch("MODIFIED", "b", 6, "");
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
+    informer.try_index("x", |object: &Obj<DynamicObject>| vec![object.key().name().to_string()]).unwrap();
+    assert_eq!(informer.by_index("x").values(), ["a", "b"]);
+}
+
+#[test]
+fn indexes_that_come_and_go_while_objects_change_equal_a_recomputation() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let names: Vec<String> = (0..40).map(|n| format!("p{n}")).collect();
+    hand.list(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let label = |object: &Obj<DynamicObject>| {
+        let text = object.json();
+        let from = text.find("\"l\":\"").unwrap() + 5;
+        text[from..from + text[from..].find('"').unwrap()].to_string()
+    };
+    std::thread::scope(|scope| {
+        let indexing = scope.spawn(|| {
+            for round in 0..60 {
+                informer.try_index(&format!("i{round}"), label).unwrap();
+                if round % 3 == 0 {
+                    informer.remove_index(&format!("i{round}")).unwrap();
+                }
+            }
+        });
+        for version in 6..800_u32 {
+            let name = &names[(version as usize * 7) % names.len()];
+            let kind = if version % 5 == 0 { "DELETED" } else { "MODIFIED" };
+            hand.watch(kind, name, version, &(version % 11).to_string());
+        }
+        indexing.join().unwrap();
+    });
+    let objects = informer.lister().list();
+    assert!(!objects.is_empty());
+    for round in (0..60).filter(|round| round % 3 != 0) {
+        let index = informer.by_index(&format!("i{round}"));
+        let mut total = 0;
+        for value in index.values() {
+            let found = index.get(&value);
+            assert!(found.iter().all(|object| label(object) == value));
+            total += found.len();
+        }
+        assert_eq!(total, objects.len(), "index {round} holds every object once");
+    }
+}
+
+#[test]
+fn a_handler_that_removes_itself_is_not_called_again_and_a_wait_inside_it_is_refused() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let me: Arc<OnceLock<Registration>> = Arc::default();
+    let (inside, refusals) = (Arc::clone(&me), Arc::new(Mutex::new(Vec::new())));
+    let told = Arc::clone(&refusals);
+    let (registration, mut handler) = informer.handler(HandlerOptions::named("h"), move |_: Notification<_>| {
+        let me = inside.get().unwrap();
+        me.remove();
+        me.remove();
+        let waits = [me.wait_finished().unwrap_err(), me.wait_synced(Instant::now()).unwrap_err()];
+        told.lock().extend(waits.map(|error| error.to_string()));
+    });
+    me.set(registration.clone()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    assert_eq!(handler.step(), Step::Delivered);
+    assert_eq!(handler.step(), Step::Closed);
+    assert!(!registration.is_finished() && registration.was_removed());
+    drop(handler);
+    registration.wait_finished().unwrap();
+    assert!(!registration.has_synced() && !registration.wait_synced(Instant::now()).unwrap());
+    assert_eq!(refusals.lock().len(), 2);
+    assert!(refusals.lock()[0].contains("wait_finished() was called inside a handler or reconciler"));
+    hand.watch("ADDED", "c", 6, "");
+    assert_eq!((registration.pending(), versions(&informer).len()), (0, 3));
+}
+
+#[test]
+fn a_handler_that_was_removed_keeps_no_object_alive_while_its_registration_is_held() {
+    let factory = factory();
+    let made: Arc<Mutex<Vec<Weak<()>>>> = Arc::default();
+    let list = Arc::clone(&made);
+    let count = move |_| {
+        let value = Arc::new(());
+        list.lock().push(Arc::downgrade(&value));
+        Ok(value)
+    };
+    let informer = factory.informer(spec().transform(count)).unwrap();
+    let (removed, handler) = informer.handler(HandlerOptions::named("sleeps"), |_: Notification<_>| {});
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!(removed.pending(), 1, "beside the initial state, which is not counted");
+    removed.remove();
+    assert_eq!(removed.pending(), 0);
+    hand.watch("DELETED", "a", 7, "");
+    hand.watch("DELETED", "b", 8, "");
+    assert_eq!((informer.lister().len(), made.lock().iter().filter(|value| value.strong_count() > 0).count()), (0, 0));
+    drop(handler);
+    assert!(removed.is_finished());
+}
+
+#[test]
+fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let (before, mut handler) = informer.handler(HandlerOptions::default(), |_: Notification<_>| {});
+    assert!(matches!(handler.step(), Step::Empty(_)));
+    factory.request_stop();
+    factory.request_stop();
+    assert_eq!(handler.step(), Step::Closed);
+    drop(handler);
+    assert!(before.is_finished() && !before.was_removed());
+    assert!(factory.take_unstarted().is_empty());
+    let (after, deliveries) = informer.channel(HandlerOptions::default());
+    assert!(matches!(deliveries.try_next(), Next::Closed) && !after.is_finished());
+    informer.refresh();
+    after.remove();
+    drop(deliveries);
+    assert!(after.is_finished());
+    assert!(matches!(factory.informer(spec()), Err(Error::Stopped)));
+    assert!(matches!(factory.wait_synced(Instant::now()), Err(Error::Stopped)));
+}
+
+#[test]
+fn a_driver_that_ends_by_itself_leaves_no_waiter() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let hand = Hand::take(&factory);
+    assert!(matches!(factory.check_synced(), Ok(Some(_))));
+    drop(hand);
+    assert!(deliveries.next_blocking().is_none());
+    drop(deliveries);
+    assert!(registration.is_finished());
+    assert!(matches!(factory.check_synced(), Err(Error::Stopped)), "no waiting helps");
+}
+
+#[test]
+fn an_observer_that_panics_harms_nobody() {
+    let observer = Arc::new(|_: &Observed<'_>| panic!("a panic that belongs to the test"));
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let informer = factory.informer(spec()).unwrap();
+    let (registration, mut handler) =
+        informer.handler(HandlerOptions::default(), |_: Notification<_>| panic!("me too"));
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    while handler.step() == Step::Delivered {}
+    assert_eq!((registration.has_synced(), registration.panics(), informer.phase()), (true, 1, Phase::Watching));
+}
+
+#[test]
+fn one_scope_is_one_informer_however_it_is_written_and_each_type_has_its_own() {
+    let factory = factory();
+    let labelled = |text: &str| spec().labels(&text.parse().unwrap());
+    let first = factory.informer(labelled("b=2,a in (y,x)")).unwrap();
+    first.try_index("mine", |_: &Obj<DynamicObject>| Some(String::new())).unwrap();
+    let again = factory.informer(labelled("a in (x,y),b=2")).unwrap();
+    assert!(again.by_index("mine").try_get("").is_ok(), "the same cache");
+    let other = factory.informer(labelled("a in (x,y),b=2").transform(|_| Ok(7))).unwrap();
+    assert!(other.by_index("mine").try_get("").is_err(), "another type is another cache");
+    assert_eq!(factory.take_unstarted().len(), 2);
+    // What the core's registry counts as an option: all of it.
+    let mut config = informer_core::informer::InformerConfig::new(pods());
+    config.reflector.strategy = ListStrategy::Paged;
+    config.reflector.label_selector = Some("a in (x,y),b=2".into());
+    config.reflector.tuning.pages = 3;
+    let error = factory.informer(spec().configured(config)).unwrap_err();
+    let source = std::error::Error::source(&error).expect("it has its cause").to_string();
+    assert!(error.to_string().contains("another \"tuning\"") && source == error.to_string(), "{error}");
+}
+
+#[test]
+fn two_closures_of_one_place_are_two_transforms() {
+    let factory = factory();
+    factory.informer(spec().transform(Ok)).unwrap();
+    let error = factory.informer(spec().transform(|object| Ok(object))).unwrap_err();
+    assert!(error.to_string().contains("another \"transform\""), "{error}");
+    factory.informer(spec().transform(Ok)).unwrap();
+    let twice = factory.informer(spec().transform(Ok).transform(Ok)).unwrap_err();
+    assert!(twice.to_string().contains("another \"transform\""), "{twice}");
+}
+
+#[test]
+fn the_namespace_without_a_name_is_all_of_them() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    let lister = informer.lister();
+    assert_eq!((lister.namespace("").list().len(), lister.namespace("web").list().len()), (2, 2));
+    assert!(lister.namespace("db").list().is_empty() && lister.namespace("db").get(&key("a")).is_none());
+    assert!(lister.namespace("web").named("a").is_some() && lister.named("a").is_none());
+    assert!(lister.namespace("").get(&key("a")).is_some());
+}

@@ -177,15 +177,14 @@ fn a_scenario_ends_with_0_1_or_2() {
 
     let folder = std::env::temp_dir().join(format!("informer-command-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let file = |name: &str, change: &dyn Fn(&mut Value)| {
+    let file = |change: &dyn Fn(&mut Value)| {
         let mut scenario: Value = serde_json::from_str(&std::fs::read_to_string(&sample).unwrap()).unwrap();
         change(&mut scenario);
-        let path = folder.join(name);
+        let path = folder.join("relist-order.json");
         std::fs::write(&path, scenario.to_string()).unwrap();
         path.to_str().unwrap().to_string()
     };
-    let (code, out, error) =
-        finished(&["scenario", &file("wrong.json", &|scenario| scenario["expect"]["phase"] = "stopped".into())]);
+    let (code, out, error) = finished(&["scenario", &file(&|scenario| scenario["expect"]["phase"] = "stopped".into())]);
     assert_eq!(code, Some(1));
     assert!(serde_json::from_str::<Value>(&out).is_ok() && error.contains("phase"), "{error}");
     let cases: [(&str, fn(&mut Value)); 3] = [
@@ -194,7 +193,7 @@ fn a_scenario_ends_with_0_1_or_2() {
         ("seed", |scenario| _ = scenario.as_object_mut().unwrap().remove("seed")),
     ];
     for (named, change) in cases {
-        let (code, out, error) = finished(&["scenario", &file("bad.json", &change)]);
+        let (code, out, error) = finished(&["scenario", &file(&change)]);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{named}");
         assert!(error.contains(named), "{error}");
     }

@@ -52,8 +52,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the TLS settings cannot be used.
+    /// If the TLS settings, the token or the user cannot be used.
     pub fn connect(config: Config) -> Result<Self, Error> {
+        config.check()?;
         Ok(Client { transport: Arc::new(Transport::new(config)?), timeout: DEFAULT_TIMEOUT })
     }
 

@@ -44,8 +44,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the certificates or keys of the configuration cannot be used.
+    /// If the certificates, keys, token or user of the configuration cannot be used.
     pub fn connect(config: Config) -> Result<Self, Error> {
+        config.check()?;
         Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: TIMEOUT })
     }
 

@@ -197,6 +197,19 @@ impl Config {
         self.header(refresh).map_err(|error| error.at(&self.origin))
     }
 
+    /// Looks at what can be known before any request: a token or user that can never stand in a header. What somebody
+    /// else may still put right, a token in a file, is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`authorization`](Self::authorization) would answer each request.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        match &self.token {
+            TokenSource::None | TokenSource::Fixed(_) => self.authorization(false).map(drop),
+            TokenSource::Shared(_) | TokenSource::File(_) => Ok(()),
+        }
+    }
+
     fn header(&self, refresh: bool) -> Result<Option<Secret>, ConfigError> {
         let fail = |message: String| Err(ConfigError::new(ConfigErrorKind::Credential, message));
         if let Some(token) = self.token.current(refresh)? {
@@ -379,7 +392,9 @@ mod tests {
     fn a_token_that_would_write_headers_of_its_own_is_refused_and_not_shown() {
         let config = Config::from_url("https://a").unwrap();
         for token in ["MARKED\r\nhost: b", "MARKED token", "MARKED\u{e9}", "MARKED\n"] {
-            let error = config.clone().with_token(token).authorization(false).unwrap_err();
+            let config = config.clone().with_token(token);
+            let error = config.authorization(false).unwrap_err();
+            assert_eq!(config.check().unwrap_err().to_string(), error.to_string(), "it is known before any request");
             assert_eq!(
                 error.to_string(),
                 "server https://a: the token cannot be sent: byte 6 is no visible ASCII; put the bare token there"

@@ -327,7 +327,7 @@ fn one_scope_is_one_informer_however_it_is_written_and_each_type_has_its_own() {
 fn two_closures_of_one_place_are_two_transforms() {
     let factory = factory();
     factory.informer(spec().transform(Ok)).unwrap();
-    let error = factory.informer(spec().transform(|object| Ok(object))).unwrap_err();
+    let error = factory.informer(spec().transform(Ok)).unwrap_err();
     assert!(error.to_string().contains("another \"transform\""), "{error}");
     factory.informer(spec().transform(Ok)).unwrap();
     let twice = factory.informer(spec().transform(Ok).transform(Ok)).unwrap_err();

@@ -48,6 +48,10 @@ pub struct Fill {
     pub bytes: usize,
 }
 
+/// The most that one fill may make: a server holds its objects in memory, and a slip of the finger must not take all of
+/// a machine's. An object costs at least about 1 KiB beside its own bytes.
+pub const MAX_FILL: usize = 16 << 30;
+
 impl FromStr for Fill {
     type Err = FillError;
 
@@ -58,7 +62,14 @@ impl FromStr for Fill {
         let (Ok(count), Ok(bytes), false) = (count.parse(), bytes.parse(), resource.is_empty()) else {
             return Err(error());
         };
-        Ok(Fill { resource: resource.into(), count, bytes })
+        let fill = Fill { resource: resource.into(), count, bytes };
+        if fill.bytes.saturating_add(1024).saturating_mul(fill.count) > MAX_FILL {
+            return Err(FillError(format!(
+                "{text:?} would take more than {} GiB of memory: make fewer or smaller objects",
+                MAX_FILL >> 30
+            )));
+        }
+        Ok(fill)
     }
 }
 
@@ -239,6 +250,16 @@ mod tests {
         server.register_common();
         let resource = text.parse::<Fill>().unwrap().apply(&mut server, seed).unwrap();
         (server, resource)
+    }
+
+    #[test]
+    fn a_fill_that_no_machine_holds_is_refused() {
+        let error = "pods=99999999999:1".parse::<Fill>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"pods=99999999999:1\" would take more than 16 GiB of memory: make fewer or smaller objects"
+        );
+        assert!("pods=1000000:6900".parse::<Fill>().is_ok());
     }
 
     #[test]

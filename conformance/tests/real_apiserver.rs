@@ -1,5 +1,10 @@
 //! Against a real kube-apiserver and etcd on loopback (`peers/apiserver`): whether what we believe about the API is true.
 //!
+//! ```text
+//! peers/apiserver/build
+//! INFORMER_REAL_APISERVER=1 cargo test -p informer-conformance --test real_apiserver -- --nocapture --test-threads 1
+//! ```
+//!
 //! Where they are not built each test says so and passes, unless `INFORMER_REAL_APISERVER=1` says that they must be.
 #![cfg(unix)]
 

@@ -430,13 +430,8 @@ impl Side<'_> {
             }
             ["ESTABLISHED", target] => return self.until(target, 200),
             ["GONE", target] => return self.until(target, 404),
-            ["UNDER-WATCH", watch, method, target] => std::thread::scope(|scope| {
-                let open = scope.spawn(|| self.endpoint.ask("GET", watch, ""));
-                // The watch starts from a version before, so it does not matter which of the two comes first, as long
-                // as it is there before the definition is gone.
-                std::thread::sleep(std::time::Duration::from_millis(500));
+            ["UNDER-WATCH", watch, method, target] => self.endpoint.watch_and(watch, || {
                 self.endpoint.must(method, target, &body);
-                open.join().expect("the watch ends")
             }),
             [method, target] => self.endpoint.ask(method, target, &body),
             _ => panic!("{}: {ask:?} is no request", row.name),

@@ -32,8 +32,13 @@ impl Answer {
 }
 
 impl Endpoint {
-    /// Sends a request. A body that looks like JSON goes as such, or as a merge patch.
+    /// Sends a request; the body of a PATCH is a merge patch.
     pub(crate) fn try_ask(&self, method: &str, target: &str, body: &str) -> io::Result<Answer> {
+        self.try_ask_and(method, target, body, || {})
+    }
+
+    /// The same; `then` runs when the answer has begun.
+    fn try_ask_and(&self, method: &str, target: &str, body: &str, then: impl FnOnce()) -> io::Result<Answer> {
         let server = &self.0.server;
         let mut head = format!("{method} {} HTTP/1.1\r\nhost: {}\r\n", server.target(target), server.authority());
         head += "connection: close\r\naccept: application/json\r\nuser-agent: informer-test\r\n";
@@ -48,11 +53,11 @@ impl Endpoint {
         let mut tcp = TcpStream::connect((server.host(), server.port()))?;
         tcp.set_read_timeout(Some(PATIENCE))?;
         let raw = match self.0.tls_config().map_err(io::Error::other)? {
-            None => exchange(&mut tcp, &head)?,
+            None => exchange(&mut tcp, &head, then)?,
             Some(tls) => {
                 let name = server.host().to_string().try_into().map_err(io::Error::other)?;
                 let session = rustls::ClientConnection::new(tls, name).map_err(io::Error::other)?;
-                exchange(&mut rustls::StreamOwned::new(session, tcp), &head)?
+                exchange(&mut rustls::StreamOwned::new(session, tcp), &head, then)?
             }
         };
         parse(&raw)
@@ -63,6 +68,11 @@ impl Endpoint {
         self.try_ask(method, target, body).unwrap_or_else(|error| panic!("{method} {target}: {error}"))
     }
 
+    /// A watch, which is read to its end; `then` runs once it stands.
+    pub(crate) fn watch_and(&self, target: &str, then: impl FnOnce()) -> Answer {
+        self.try_ask_and("GET", target, "", then).unwrap_or_else(|error| panic!("GET {target}: {error}"))
+    }
+
     /// The same for a request that must succeed.
     pub(crate) fn must(&self, method: &str, target: &str, body: &str) -> Value {
         let answer = self.ask(method, target, body);
@@ -71,10 +81,13 @@ impl Endpoint {
     }
 }
 
-fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<Vec<u8>> {
+fn exchange(stream: &mut (impl Read + Write), request: &str, then: impl FnOnce()) -> io::Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     stream.flush()?;
-    let mut raw = Vec::new();
+    let mut raw = vec![0; 4096];
+    let read = stream.read(&mut raw)?;
+    raw.truncate(read);
+    then();
     match stream.read_to_end(&mut raw) {
         // Whether it is whole is seen by its framing.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !raw.is_empty() => Ok(raw),

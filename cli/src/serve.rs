@@ -27,13 +27,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let mut server = Server::new(Config { seed: options.seed, ..Config::default() });
     server.register_common();
     let mut filled = Vec::new();
     for fill in &options.resources {
         filled.push(fill.apply(&mut server, options.seed)?);
     }
+    // Not before: a signal ends a fill that takes too long, or more memory than there is, as it ends any process.
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let churns: Vec<_> = filled
         .iter()
         .filter(|_| options.churn > 0)

@@ -187,7 +187,8 @@ fn a_scenario_ends_with_0_1_or_2() {
     let (code, out, error) = finished(&["scenario", &file(&|scenario| scenario["expect"]["phase"] = "stopped".into())]);
     assert_eq!(code, Some(1));
     assert!(serde_json::from_str::<Value>(&out).is_ok() && error.contains("phase"), "{error}");
-    let cases: [(&str, fn(&mut Value)); 3] = [
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 3] = [
         ("surprise", |scenario| scenario["surprise"] = 1.into()),
         ("pageSizes", |scenario| scenario["informer"] = serde_json::json!({"pageSizes": 1})),
         ("seed", |scenario| _ = scenario.as_object_mut().unwrap().remove("seed")),

@@ -93,7 +93,7 @@ impl Output {
             Observed::Notice { notice: Notice::Failure(failure), .. } => self.failure(failure),
             Observed::HandlerPanic { handler, text } => eprintln!("informer: handler {handler} panicked: {text}"),
             Observed::HandlerDisconnected { handler } => eprintln!("informer: handler {handler} fell behind"),
-            _ => {}
+            Observed::Notice { .. } | Observed::Reconcile(_) | _ => {}
         }
     }
 

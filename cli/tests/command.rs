@@ -139,7 +139,8 @@ fn serve_says_where_it_listens_and_watch_prints_what_it_sees_on_both_runtimes() 
 #[test]
 fn bad_input_is_one_clear_error_before_any_request() {
     let url = ["--server", "http://127.0.0.1:1"];
-    let cases: [(&[&str], &[&str]); 7] = [
+    type Words<'a> = &'a [&'a str];
+    let cases: [(Words<'_>, Words<'_>); 7] = [
         (&["pods", "--selector", "a in (b"], &["a in (b"]),
         (&["pods", "--field-selector", "spec.nodeName>1"], &["spec.nodeName>1"]),
         (&["pods", "--namespace", "A/b"], &["A/b"]),

@@ -12,7 +12,9 @@ use informer_core::selector::{
 
 /// What is wrong with a name that is no DNS subdomain, which most objects' names and prefixes of labels must be.
 pub(crate) const NO_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-                                       '-' or '.', and must start and end with an alphanumeric character";
+                                       '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                                       'example.com', regex used for validation is \
+                                       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// The example and pattern that end each refusal of a prefix, a name or a value.
 pub(crate) const OF_PREFIXES: &str = "(e.g. 'example.com', regex used for validation is \
@@ -146,7 +148,7 @@ fn key_refusal(key: &str) -> String {
     match prefix {
         Some("") => rules.push("prefix part must be non-empty".to_owned()),
         Some(long) if long.len() > 253 => rules.push("prefix part must be no more than 253 bytes".to_owned()),
-        Some(prefix) if !is_subdomain(prefix) => rules.push(format!("prefix part {NO_SUBDOMAIN} {OF_PREFIXES}")),
+        Some(prefix) if !is_subdomain(prefix) => rules.push(format!("prefix part {NO_SUBDOMAIN}")),
         Some(_) | None => {}
     }
     if name.is_empty() {

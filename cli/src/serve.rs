@@ -71,7 +71,6 @@ fn kubeconfig(url: &str) -> String {
 }
 
 pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let mut server = Server::new(Config { seed: options.seed, ..Config::default() });
     server.register_common();
     for resource in &options.customs {
@@ -84,6 +83,8 @@ pub(crate) fn run(options: Options) -> Result<u8, Refusal> {
     for fill in &options.resources {
         filled.push(fill.apply(&mut server, options.seed)?);
     }
+    // Not before: a signal ends a fill that takes too long, or more memory than there is, as it ends any process.
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let churns: Vec<_> = filled
         .iter()
         .filter(|_| options.churn > 0)

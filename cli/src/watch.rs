@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
-    #[arg(long, requires = "kubeconfig")]
+    #[arg(long, requires = "kubeconfig", conflicts_with = "server")]
     context: Option<String>,
     /// Bearer token
     #[arg(long)]

@@ -139,7 +139,8 @@ fn serve_says_where_it_listens_and_watch_prints_what_it_sees_on_both_runtimes() 
 #[test]
 fn bad_input_is_one_clear_error_before_any_request() {
     let url = ["--server", "http://127.0.0.1:1"];
-    let cases: [(&[&str], &[&str]); 7] = [
+    type Words<'a> = &'a [&'a str];
+    let cases: [(Words<'_>, Words<'_>); 7] = [
         (&["pods", "--selector", "a in (b"], &["a in (b"]),
         (&["pods", "--field-selector", "spec.nodeName>1"], &["spec.nodeName>1"]),
         (&["pods", "--namespace", "A/b"], &["A/b"]),
@@ -187,7 +188,8 @@ fn a_scenario_ends_with_0_1_or_2() {
     let (code, out, error) = finished(&["scenario", &file(&|scenario| scenario["expect"]["phase"] = "stopped".into())]);
     assert_eq!(code, Some(1));
     assert!(serde_json::from_str::<Value>(&out).is_ok() && error.contains("phase"), "{error}");
-    let cases: [(&str, fn(&mut Value)); 3] = [
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 3] = [
         ("surprise", |scenario| scenario["surprise"] = 1.into()),
         ("pageSizes", |scenario| scenario["informer"] = serde_json::json!({"pageSizes": 1})),
         ("seed", |scenario| _ = scenario.as_object_mut().unwrap().remove("seed")),

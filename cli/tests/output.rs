@@ -109,3 +109,18 @@ fn a_token_that_cannot_be_sent_is_refused_before_any_request_and_not_shown() {
     let text = refused(&["watch", "pods", "--server", "http://127.0.0.1:1", "--token", "MARKED\nhost: x"]);
     assert!(text.contains("the token cannot be sent") && !text.contains("MARKED"), "{text}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_server_that_is_still_being_filled() {
+    // Would take gigabytes and most of a minute; it is ended long before.
+    let serve = informer(&["serve", "--resource", "pods=10000000:500"]).stdout(Stdio::piped()).spawn().unwrap();
+    signal(serve.id(), "TERM");
+    assert_eq!(end_of(serve).0, None, "ended by the signal");
+}
+
+#[test]
+fn a_context_beside_a_server_address_is_refused_and_not_passed_over() {
+    let text = refused(&["watch", "pods", "--server", "http://127.0.0.1:1", "--context", "x"]);
+    assert!(text.contains("--context") && text.contains("cannot be used with"), "{text}");
+}

@@ -142,6 +142,12 @@ fn burst(mut handler: Box<dyn HandlerLoop>) -> Option<(Box<dyn HandlerLoop>, Opt
     Some((handler, None))
 }
 
+/// Blocking waits are refused wherever a runtime could be held up by them.
+fn in_tokio(mut options: FactoryOptions) -> FactoryOptions {
+    options.in_async_runtime = Some(|| Handle::try_current().is_ok());
+    options
+}
+
 impl Factory {
     /// A factory that has started nothing.
     pub fn new(client: Client) -> Self {
@@ -151,7 +157,7 @@ impl Factory {
     /// With an observer, for example.
     pub fn with_options(client: Client, options: FactoryOptions) -> Self {
         let inner = Inner {
-            core: FactoryCore::new(client.config().clone(), options),
+            core: FactoryCore::new(client.config().clone(), in_tokio(options)),
             client,
             tasks: Mutex::new(Tasks::Waiting(Vec::new())),
             controllers: Mutex::new(Vec::new()),

@@ -23,6 +23,10 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
+    /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
+    /// tasks that it waits for. For adapters.
+    #[doc(hidden)]
+    pub in_async_runtime: Option<fn() -> bool>,
 }
 
 impl FactoryOptions {
@@ -47,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<Observer>,
     pub(crate) seed: u64,
     pub(crate) fixed_seed: Option<u64>,
+    pub(crate) in_async_runtime: Option<fn() -> bool>,
 }
 
 impl Shared {
@@ -86,6 +91,7 @@ impl FactoryCore {
                 observer: options.observer,
                 seed: options.seed.unwrap_or_else(random_seed),
                 fixed_seed: options.seed,
+                in_async_runtime: options.in_async_runtime,
             }),
             gate: options.gate,
             informers: Mutex::new(Registry::new()),

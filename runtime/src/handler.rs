@@ -233,16 +233,21 @@ pub struct Registration {
     shared: Arc<Shared>,
     remove: Arc<Remove>,
     count: Arc<Count>,
+    in_async_runtime: Option<fn() -> bool>,
 }
 
 impl Registration {
-    pub(crate) fn new<T: Send + Sync + 'static>(channel: Arc<Channel<T>>, remove: Arc<Remove>) -> Self {
+    pub(crate) fn new<T: Send + Sync + 'static>(
+        channel: Arc<Channel<T>>,
+        remove: Arc<Remove>,
+        in_async_runtime: Option<fn() -> bool>,
+    ) -> Self {
         let shared = Arc::clone(&channel.shared);
         let count = move || {
             let ring = channel.ring.lock();
             (ring.len(), ring.stats())
         };
-        Registration { shared, remove, count: Arc::new(count) }
+        Registration { shared, remove, count: Arc::new(count), in_async_runtime }
     }
 
     /// The name that the handler was given; may be empty.
@@ -297,7 +302,7 @@ impl Registration {
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler: it would wait for itself.
     pub fn wait_finished(&self) -> Result<(), Error> {
-        guard::refuse_inside("wait_finished()")?;
+        self.refuse_wait("wait_finished()")?;
         loop {
             let seen = self.shared.changed.generation();
             if self.is_finished() {
@@ -313,7 +318,7 @@ impl Registration {
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler: it may wait for itself.
     pub fn wait_synced(&self, deadline: Instant) -> Result<bool, Error> {
-        guard::refuse_inside("wait_synced()")?;
+        self.refuse_wait("wait_synced()")?;
         loop {
             let seen = self.shared.changed.generation();
             if self.has_synced() || self.is_finished() || Instant::now() >= deadline {
@@ -331,6 +336,17 @@ impl Registration {
                 return self.has_synced();
             }
             self.shared.changed.past(seen).await;
+        }
+    }
+
+    /// A blocking wait inside a handler waits for itself; inside an asynchronous runtime it holds up its tasks.
+    fn refuse_wait(&self, what: &'static str) -> Result<(), Error> {
+        guard::refuse_inside(what)?;
+        match self.in_async_runtime {
+            Some(in_async_runtime) if in_async_runtime() => {
+                Err(Error::WouldDeadlock { what, place: "an asynchronous runtime, where synced() can be awaited" })
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

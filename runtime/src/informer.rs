@@ -311,7 +311,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
                 _ = inner.post(Command::Remove(id));
             }
         };
-        let registration = Registration::new(Arc::clone(&channel), Arc::new(remove));
+        let registration = Registration::new(Arc::clone(&channel), Arc::new(remove), self.0.shared.in_async_runtime);
         let deliveries = Deliveries::new(Arc::clone(&channel));
         let resync = options.resync.unwrap_or(self.0.resync);
         let resync = Some(resync).filter(|period| !period.is_zero());

@@ -326,11 +326,13 @@ fn one_scope_is_one_informer_however_it_is_written_and_each_type_has_its_own() {
 #[test]
 fn two_closures_of_one_place_are_two_transforms() {
     let factory = factory();
-    factory.informer(spec().transform(Ok)).unwrap();
-    let error = factory.informer(spec().transform(Ok)).unwrap_err();
+    let length = |object: DynamicObject| Ok(object.json().len());
+    let kind = |object: DynamicObject| Ok(object.kind().len());
+    factory.informer(spec().transform(length)).unwrap();
+    let error = factory.informer(spec().transform(kind)).unwrap_err();
     assert!(error.to_string().contains("another \"transform\""), "{error}");
-    factory.informer(spec().transform(Ok)).unwrap();
-    let twice = factory.informer(spec().transform(Ok).transform(Ok)).unwrap_err();
+    factory.informer(spec().transform(length)).unwrap();
+    let twice = factory.informer(spec().transform(length).transform(Ok)).unwrap_err();
     assert!(twice.to_string().contains("another \"transform\""), "{twice}");
 }
 

@@ -161,7 +161,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, Stri
     }
 }
 
-/// Folders of processes that are gone.
+/// Removes the folders of processes that are gone, and what still runs in them.
 fn remove_old(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     for entry in entries.flatten() {
@@ -170,8 +170,12 @@ fn remove_old(base: &Path) {
         let Some(owner) = owner.and_then(|owner| owner.parse::<u32>().ok()) else { continue };
         let alive = Command::new("kill").args(["-0", &owner.to_string()]).output();
         if alive.is_ok_and(|output| !output.status.success()) {
-            // Another run that does the same is as welcome to do it.
-            drop(fs::remove_dir_all(entry.path()));
+            // Its servers may run for another second: they are found by the files in the folder, so they end first.
+            let cluster = Cluster { dir: entry.path() };
+            if cluster.run("stop", &[]).status.success() {
+                // Another run that does the same is as welcome to do it.
+                drop(fs::remove_dir_all(&cluster.dir));
+            }
         }
     }
 }

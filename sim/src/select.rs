@@ -16,9 +16,7 @@ pub(crate) const NO_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consi
                                        'example.com', regex used for validation is \
                                        '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// The example and pattern that end each refusal of a prefix, a name or a value.
-pub(crate) const OF_PREFIXES: &str = "(e.g. 'example.com', regex used for validation is \
-                           '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+/// The example and pattern that end each refusal of a name or a value.
 const OF_NAMES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const OF_VALUES: &str = "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \

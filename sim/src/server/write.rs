@@ -5,7 +5,7 @@ use super::{Answer, Server, crd};
 use crate::message::HttpRequest;
 use crate::object::{Draft, StoredObject, dense};
 use crate::query::parse_version;
-use crate::select::{NO_SUBDOMAIN, OF_PREFIXES};
+use crate::select::NO_SUBDOMAIN;
 use crate::status::{Cause, Named, Status};
 use crate::text::{members, merge};
 use informer_core::object::{Key, Resource};
@@ -127,8 +127,7 @@ impl Server {
         // Names of roles and bindings may be any segment of a path.
         let rbac = self.tables[target.table].resource.group == "rbac.authorization.k8s.io";
         if !(is_subdomain(&draft.name) || rbac && !draft.name.contains(['/', '%'])) {
-            let rule = format!("{NO_SUBDOMAIN} {OF_PREFIXES}");
-            let cause = Cause::invalid("metadata.name", format_args!("{:?}", draft.name), &rule);
+            let cause = Cause::invalid("metadata.name", format_args!("{:?}", draft.name), NO_SUBDOMAIN);
             return Err(Status::invalid(&self.by_kind(target), vec![cause]));
         }
         let key = Key::new(&draft.namespace, &draft.name);

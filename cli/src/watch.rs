@@ -105,7 +105,8 @@ impl Options {
     }
 
     fn spec(&self) -> Result<InformerSpec<DynamicObject>, Refusal> {
-        let mut spec = InformerSpec::of(self.resource.parse::<Resource>()?);
+        let resource: Resource = self.resource.parse()?;
+        let mut spec = InformerSpec::of(resource.clone());
         spec = spec.resync(Duration::from_secs(self.resync)).strategy(match self.list {
             Strategy::Auto => ListStrategy::Auto,
             Strategy::Streaming => ListStrategy::Streaming,
@@ -115,6 +116,9 @@ impl Options {
             let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
             if !namespace.bytes().all(fits) {
                 return Err(format!("{namespace:?} is no namespace: lower-case letters, digits and '-' only").into());
+            }
+            if !resource.namespaced {
+                return Err(format!("{resource} live in no namespace: leave --namespace away").into());
             }
             spec = spec.namespace(namespace);
         }

@@ -124,3 +124,9 @@ fn a_context_beside_a_server_address_is_refused_and_not_passed_over() {
     let text = refused(&["watch", "pods", "--server", "http://127.0.0.1:1", "--context", "x"]);
     assert!(text.contains("--context") && text.contains("cannot be used with"), "{text}");
 }
+
+#[test]
+fn a_namespace_for_what_lives_in_none_is_refused_and_not_passed_over() {
+    let text = refused(&["watch", "nodes", "--server", "http://127.0.0.1:1", "--namespace", "web"]);
+    assert!(text.contains("nodes live in no namespace: leave --namespace away"), "{text}");
+}

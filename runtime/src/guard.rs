@@ -2,14 +2,17 @@
 //!
 //! `panic = "abort"` disables the isolation: the process ends with the panic.
 
+#[cfg(feature = "async")]
+mod task;
+
+#[cfg(feature = "async")]
+pub use task::{Guarded, guarded};
+
 use crate::error::Error;
 use informer_core::decode::Guard;
 use std::any::Any;
 use std::cell::Cell;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -39,25 +42,6 @@ pub fn call<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
     INSIDE.set(before);
     outcome.map_err(|panic| text(&*panic))
-}
-
-/// The same for a future of the user's: each poll is guarded.
-pub fn guarded<F: Future>(future: F) -> Guarded<F> {
-    Guarded(Box::pin(future))
-}
-
-/// See [`guarded`].
-pub struct Guarded<F>(Pin<Box<F>>);
-
-impl<F: Future> Future for Guarded<F> {
-    type Output = Result<F::Output, String>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match call(|| self.0.as_mut().poll(cx)) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    }
 }
 
 /// Catches the panics of decoders, transforms and index functions.

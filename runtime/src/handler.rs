@@ -185,6 +185,7 @@ impl<T> Deliveries<T> {
     }
 
     /// The same for a task.
+    #[cfg(feature = "async")]
     pub async fn next(&self) -> Option<Delivery<T>> {
         loop {
             match self.try_next() {
@@ -329,6 +330,7 @@ impl Registration {
     }
 
     /// Waits on a task until the handler is synced. False if the handler ended before.
+    #[cfg(feature = "async")]
     pub async fn synced(&self) -> bool {
         loop {
             let seen = self.shared.changed.generation();

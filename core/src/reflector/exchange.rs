@@ -109,12 +109,14 @@ impl Exchange {
         self.paused_at.get_or_insert(now);
     }
 
-    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness.
-    pub(super) fn resume(&mut self, now: Time) {
-        let Some(from) = self.paused_at.take() else { return };
+    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness. Says when it
+    /// was paused, if it was.
+    pub(super) fn resume(&mut self, now: Time) -> Option<Time> {
+        let from = self.paused_at.take()?;
         self.last_byte = self.last_byte + now.since(self.last_byte.max(from));
         self.opened_at = self.opened_at + now.since(from);
         self.ends_at = self.ends_at.map(|at| at + now.since(from));
+        Some(from)
     }
 
     /// True if the server should have ended the body, and did not.

@@ -6,6 +6,7 @@ mod flow;
 mod harness;
 mod listing;
 mod opening;
+mod probing;
 mod random;
 mod streaming;
 mod watching;

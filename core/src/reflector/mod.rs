@@ -235,6 +235,8 @@ struct Memory {
     quiet_since: Time,
     /// When the first watch was sent of those in a row that were not answered with 200.
     unanswered_since: Option<Time>,
+    /// What the wall clock said last, since 1970, and when.
+    wall: Option<(Duration, Time)>,
 }
 
 /// The machine.
@@ -268,6 +270,7 @@ impl Reflector {
                 last_sent: Time::ZERO,
                 quiet_since: Time::ZERO,
                 unanswered_since: None,
+                wall: None,
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -337,9 +340,9 @@ impl Reflector {
 
     pub(crate) fn head(&mut self, now: Time, id: RequestId, head: &Head) {
         // A second head of the same answer is the adapter's mistake; there is none in HTTP.
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.awaits_head()) {
-            return;
-        }
+        let unix = self.memory.unix(now);
+        let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
+        exchange.at_unix(unix);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
@@ -431,6 +434,31 @@ impl Reflector {
         if let Some(since) = self.exchange_mut(id).and_then(|exchange| exchange.resume(now)) {
             self.memory.not_silent(now, since);
         }
+    }
+
+    /// The wall clock says `unix`. If it has run ahead of ours, we were suspended.
+    pub(crate) fn wall_clock(&mut self, now: Time, unix: Duration) {
+        let expected = self.memory.unix(now);
+        self.memory.wall = Some((unix, now));
+        // A jump backward says nothing: no machine sleeps for less than no time.
+        if expected.is_none_or(|expected| unix.saturating_sub(expected) < self.config.tuning.suspend) {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Watching(state) => self.watching_suspended(now, &state),
+            State::Idle => {}
+            // What waits for an answer has a deadline that is near.
+            state @ (State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Probing(_)
+            | State::Backoff(_)
+            | State::Stopped) => {
+                self.state = state;
+                self.memory.fresh_connection = true;
+            }
+        }
+        self.check(now);
     }
 
     fn exchange(&self) -> Option<&Exchange> {
@@ -610,6 +638,11 @@ impl Memory {
         } else {
             Ask::NotOlder(self.version.clone())
         }
+    }
+
+    /// The wall clock at `now`, if it is known.
+    fn unix(&self, now: Time) -> Option<Duration> {
+        self.wall.map(|(unix, at)| unix.saturating_add(now.since(at)))
     }
 
     /// The server told where it is: the silence of a watch counts from here.

@@ -2,6 +2,7 @@
 //!
 //! All of it goes through [`Informer`](crate::informer::Informer): what counts is what a driver sees.
 
+mod clock;
 mod flow;
 mod harness;
 mod listing;

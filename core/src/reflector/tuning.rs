@@ -29,6 +29,9 @@ pub struct Tuning {
     /// until it has got there again; a list of one object every 10 minutes is little to find that out. At least `pace`
     /// counts; `Duration::MAX` is never.
     pub version_probe: Duration,
+    /// How far the wall clock must run ahead of ours for a suspend of the machine, in which ours stood still: longer than
+    /// a clock that is set right is wrong, as a rule, and than any peer waits. An open watch is opened anew.
+    pub suspend: Duration,
     /// What the body of a failed request may take; the status code alone says enough.
     pub error_body: Duration,
     /// How long after its `timeoutSeconds` a watch is closed from our side.
@@ -65,6 +68,7 @@ impl Default for Tuning {
             list_silence: s(60),
             watch_silence: s(150),
             version_probe: s(600),
+            suspend: s(5),
             error_body: s(5),
             watch_grace: s(10),
             short_watch: s(1),

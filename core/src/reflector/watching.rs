@@ -6,6 +6,7 @@
 //!   │ clean end within a second, nothing seen: Backoff, then Opening; after three in a row a list
 //!   │ broken: Backoff, then Opening
 //!   │ silent for 150 s, or not ended in time: Opening on a fresh connection
+//!   │ suspended: Opening on a fresh connection, at once or 800 ms after the last request
 //!   │ no event or bookmark for 10 min, over however many streams: Probing
 //!   └ ERROR, something unreadable: Backoff, then a list (or Opening, for an internal error)
 //! ```
@@ -175,6 +176,16 @@ impl Reflector {
             self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
+    }
+
+    /// The machine slept, and its clock with it: the other end may have given this stream up long ago, and its reset may
+    /// never come (B020, F49). Events that were sent meanwhile come again.
+    pub(super) fn watching_suspended(&mut self, now: Time, watching: &Watching) {
+        self.effects.push_back(Effect::Cancel(watching.exchange.id));
+        self.note_health(now, watching);
+        self.memory.fresh_connection = true;
+        let until = self.memory.last_sent + self.config.tuning.pace;
+        self.go_on(now, until, Next::Watch);
     }
 
     fn note_health(&mut self, now: Time, watching: &Watching) {

@@ -12,7 +12,7 @@ const PROBE: &str = "/api/v1/pods?limit=1";
 
 impl World {
     /// Has been watching for 10 minutes without news, over four streams, and has sent a probe.
-    fn probing() -> Self {
+    pub(super) fn probing() -> Self {
         let mut world = World::watching();
         world.body(&bookmark("6"));
         for _ in 0..3 {

@@ -182,11 +182,12 @@ async fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fres
     put(&served, "web/a", "1");
     let (slept, told) = (Arc::new(AtomicBool::new(false)), Log::default());
     let (sleeps, log) = (Arc::clone(&slept), told.clone());
-    let mut options = Options::observed(Arc::new(move |observed: &Observed<'_>| match observed {
-        Observed::Request(request) if request.verb == Verb::Watch => log.add(request.fresh_connection.to_string()),
-        Observed::Request(_) => log.add("list"),
-        _ if observed.is_failure() => log.add(observed.to_string()),
-        _ => {}
+    let mut options = Options::observed(Arc::new(move |observed: &Observed<'_>| {
+        if let Observed::Request(request) = observed {
+            log.add(if request.verb == Verb::Watch { request.fresh_connection.to_string() } else { "list".into() });
+        } else if observed.is_failure() {
+            log.add(observed.to_string());
+        }
     }));
     options.wall_clock = Some(Arc::new(move || {
         Duration::from_secs(if sleeps.load(Ordering::SeqCst) { 1_790_007_200 } else { 1_790_000_000 })

@@ -68,7 +68,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
-    #[cfg(debug_assertions)]
+    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }
@@ -203,7 +203,6 @@ impl Reflector {
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
-        self.memory.heard(now);
         self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
         listing.version = Some(version);
         self.state = State::Listing(listing);
@@ -230,6 +229,7 @@ impl Reflector {
             if *mine == attempt {
                 self.memory.version = version.clone();
                 self.memory.latest = false;
+                self.memory.heard(now);
                 self.begin_watch(now);
             }
         }

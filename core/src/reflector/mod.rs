@@ -48,7 +48,7 @@ mod tuning;
 mod watching;
 
 pub use failure::{Failure, reason};
-pub use tuning::Tuning;
+pub use tuning::{Tuning, why};
 
 use crate::decode::foreign;
 use crate::object::{Resource, Version};
@@ -591,6 +591,16 @@ impl Reflector {
 
     #[cfg(debug_assertions)]
     fn check(&self, _now: Time) {
+        assert!(
+            self.rests() || self.deadline().is_some_and(|deadline| why::ALL.contains(&deadline.why)),
+            "a reflector that is {} has neither a timer that is known nor rest (B009)",
+            self.phase
+        );
+    }
+
+    /// True where no timer runs: nothing was asked for, a list is on its way into the store, or we do not read.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn rests(&self) -> bool {
         let resting = match &self.state {
             State::Idle | State::Stopped => true,
             State::Listing(state) => state.is_finished(),
@@ -598,12 +608,23 @@ impl Reflector {
                 false
             }
         };
-        let paused = self.exchange().is_some() && self.deadline().is_none();
-        assert!(
-            resting || paused || self.deadline().is_some(),
-            "a reflector that is {} has neither a timer nor rest (B009)",
-            self.phase
-        );
+        resting || self.exchange().is_some_and(Exchange::is_paused)
+    }
+
+    /// The state by name, with what sets its timer.
+    #[cfg(test)]
+    pub(crate) fn state_name(&self) -> &'static str {
+        match &self.state {
+            State::Idle => "idle",
+            State::Listing(state) if state.is_finished() => "finished list",
+            State::Listing(_) => "listing",
+            State::Streaming(_) => "streaming",
+            State::Opening(_) => "opening",
+            State::Watching(_) => "watching",
+            State::Probing(_) => "probing",
+            State::Backoff(_) => "backoff",
+            State::Stopped => "stopped",
+        }
     }
 }
 

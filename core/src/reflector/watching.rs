@@ -15,7 +15,7 @@ use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
 use super::stream::{Piece, StreamReader};
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use super::{Effect, End, Memory, Phase, Reflector, State, unreadable};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
@@ -40,7 +40,8 @@ impl Watching {
         // A server that sends no bookmarks is quiet by nature.
         let silence = (memory.unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
         let stream = self.exchange.deadline(tuning, silence)?;
-        Deadline::sooner(memory.probe_at(tuning).map(|at| Deadline { at, why: "version probe" }), Some(stream))
+        let probe = memory.probe_at(tuning, self.exchange.opened_at).map(|at| Deadline { at, why: why::PROBE });
+        Deadline::sooner(probe, Some(stream))
     }
 }
 
@@ -152,7 +153,7 @@ impl Reflector {
         self.note_health(now, &watching);
         // Whatever kept this stream silent, its connection is not to be trusted.
         self.memory.fresh_connection = true;
-        if self.memory.probe_at(&self.config.tuning).is_some_and(|at| at <= due) {
+        if self.memory.probe_at(&self.config.tuning, watching.exchange.opened_at).is_some_and(|at| at <= due) {
             self.begin_probe(now);
             return;
         }

@@ -7,6 +7,7 @@ mod flow;
 mod harness;
 mod listing;
 mod opening;
+mod pace;
 mod probing;
 mod random;
 mod streaming;

@@ -1,6 +1,7 @@
 //! Random servers, drivers and handlers: what must hold whatever they do.
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
+use super::pace::{most, within};
 use crate::informer::{InformerConfig, Input};
 use crate::listener::Overflow;
 use crate::reflector::{End, ListStrategy, Phase, why};
@@ -38,7 +39,7 @@ enum Step {
     Backward,
 }
 
-fn bodies() -> Vec<String> {
+pub(super) fn bodies() -> Vec<String> {
     vec![
         list("5", &[("a", "4"), ("b", "3")]),
         list("4", &[("b", "3")]),
@@ -182,11 +183,7 @@ fn assert_alive(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// How many requests one wait may be followed by, pages with a token apart: a streaming list that expired, one for the
-/// newest state, pages in its place, and those without a limit; then the watch.
-const AT_ONCE: u64 = 5;
-
-fn strategy() -> impl Strategy<Value = ListStrategy> {
+pub(super) fn strategy() -> impl Strategy<Value = ListStrategy> {
     prop::sample::select(vec![ListStrategy::Auto, ListStrategy::Streaming, ListStrategy::Paged])
 }
 
@@ -215,16 +212,17 @@ fn walk(
     let mut world = World::with(config_of(strategy, seed), seed);
     world.lazy = lazy;
     world.input(Input::Start);
-    let start = world.now;
     for step in steps {
         take(&mut world, step, &bodies);
         assert_alive(&world)?;
         look(&world);
     }
-    // At the very worst, the server is kept happy enough for no wait ever to grow.
-    let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
-    let most = AT_ONCE * (world.now.since(start).as_millis() as u64 / 800 + 1);
-    prop_assert!(sends <= most, "{sends} requests in {:?}", world.now.since(start));
+    let probe = world.informer.reflector().config().tuning.version_probe;
+    prop_assert!(
+        within(&world.attempts, |span| most(span, probe)).is_ok(),
+        "{:?}",
+        within(&world.attempts, |span| most(span, probe))
+    );
     Ok(world)
 }
 
@@ -272,45 +270,6 @@ proptest! {
     ) {
         let (a, b) = (run(strategy, seed, lazy, &steps)?, run(strategy, seed, lazy, &steps)?);
         prop_assert_eq!(a.log, b.log);
-    }
-
-    /// No event ever comes: each request that fails is followed by a wait that doubles up to its cap.
-    #[test]
-    fn a_server_that_only_fails_is_asked_within_the_envelope_of_the_backoff(
-        strategy in strategy(), seed: u64, pattern in prop::collection::vec(0usize..11, 1..5),
-    ) {
-        let mut world = World::with(config(strategy), seed);
-        world.input(Input::Start);
-        let start = world.now;
-        for fault in pattern.iter().cycle().take(120) {
-            if world.current.is_none() {
-                world.now = world.deadline.expect("a wait").at;
-                world.input(Input::Tick);
-            }
-            match fault {
-                0 => world.answer(500, ""),
-                1 => world.answer(403, ""),
-                2 => world.answer(410, ""),
-                3 => world.answer(504, &too_large()),
-                4 => world.answer(422, ""),
-                5 => world.broken(),
-                6 => world.answer(200, "<html>"),
-                7 => world.answer(200, &page("5", "again", &[])),
-                8 => {
-                    world.answer(200, &page("5", "again", &[]));
-                    if world.current.is_some() {
-                        world.answer(410, "");
-                    }
-                }
-                9 => world.answer(200, &list("5", &[])),
-                _ => world.answer(200, &error_event(410, "Expired")),
-            }
-        }
-        let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
-        let waits = (sends - 1) / AT_ONCE;
-        let least: u64 = (0..waits).map(|n| (800u64 << n.min(6)).min(30_000)).sum();
-        let took = world.now.since(start).as_millis() as u64;
-        prop_assert!(took >= least, "{sends} requests in {took} ms");
     }
 }
 

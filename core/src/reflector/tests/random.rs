@@ -231,7 +231,7 @@ fn walk(
 fn every_state_is_walked_through_and_waits_for_something_with_a_documented_reason() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeSet::new();
-    for seed in 0..600 {
+    for seed in 0..400 {
         let strategy = [ListStrategy::Auto, ListStrategy::Paged][seed as usize / 2 % 2];
         let steps = prop::collection::vec(step(), 150).new_tree(&mut runner).expect("steps").current();
         let looked = walk(strategy, seed, seed % 3 == 0, &steps, |world| {

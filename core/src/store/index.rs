@@ -167,6 +167,7 @@ impl Index {
                 number
             }
             None => {
+                postings::make_room(&mut self.buckets);
                 self.buckets.push(bucket);
                 Number::of_bucket(self.buckets.len() - 1)
             }
@@ -287,6 +288,7 @@ impl Lists {
                 number
             }
             None => {
+                postings::make_room(&mut self.lists);
                 self.lists.push(list);
                 self.lists.len() - 1
             }

@@ -194,11 +194,15 @@ impl Postings {
     }
 }
 
-/// Room grows by an eighth and not to the double: what is reserved counts as memory of the index.
-fn put(lows: &mut Vec<u16>, at: usize, low: u16) {
-    if lows.len() == lows.capacity() {
-        lows.reserve_exact((lows.len() / 8).max(4));
+/// Room for one more. It grows by an eighth and not to the double: what is reserved counts as memory of the index.
+pub(super) fn make_room<T>(vec: &mut Vec<T>) {
+    if vec.len() == vec.capacity() {
+        vec.reserve_exact((vec.len() / 8).max(4));
     }
+}
+
+fn put(lows: &mut Vec<u16>, at: usize, low: u16) {
+    make_room(lows);
     lows.insert(at, low);
 }
 

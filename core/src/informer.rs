@@ -76,7 +76,7 @@ use crate::decode::{DecodeJob, Decoded, Ticket};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
-use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason, why};
+use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
 use crate::store::{Commit, Receipt, Staged};
 use crate::time::{Clock, Deadline, Duration, Time};
@@ -314,6 +314,11 @@ impl<T> Informer<T> {
     /// Where the reflector stands.
     pub fn phase(&self) -> Phase {
         self.reflector.phase()
+    }
+
+    /// How it stands with its server.
+    pub fn health(&self) -> Health {
+        self.reflector.health()
     }
 
     /// True once a complete list is in the store; it stays true.
@@ -579,6 +584,7 @@ impl<T> Informer<T> {
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
                 message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                repeats: 0,
                 retry_in: None,
             });
         }

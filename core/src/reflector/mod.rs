@@ -37,6 +37,7 @@
 mod backoff;
 mod exchange;
 pub(crate) mod failure;
+mod health;
 mod listing;
 mod opening;
 mod probing;
@@ -48,6 +49,7 @@ mod tuning;
 mod watching;
 
 pub use failure::{Failure, reason};
+pub use health::Health;
 pub use tuning::{Tuning, why};
 
 use crate::decode::foreign;
@@ -61,7 +63,8 @@ use alloc::vec::Vec;
 use backoff::{BackingOff, Backoff, Next, Wait};
 use core::fmt;
 use exchange::Exchange;
-use failure::Fault;
+use failure::{Fault, Repeats};
+use health::Record;
 use listing::Listing;
 use opening::Opening;
 use probing::Probing;
@@ -237,6 +240,8 @@ struct Memory {
     unanswered_since: Option<Time>,
     /// What the wall clock said last, since 1970, and when.
     wall: Option<(Duration, Time)>,
+    repeats: Repeats,
+    record: Record,
 }
 
 /// The machine.
@@ -271,6 +276,8 @@ impl Reflector {
                 quiet_since: Time::ZERO,
                 unanswered_since: None,
                 wall: None,
+                repeats: Repeats::default(),
+                record: Record::default(),
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -289,6 +296,10 @@ impl Reflector {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.memory.record.health()
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {
@@ -343,6 +354,7 @@ impl Reflector {
         let unix = self.memory.unix(now);
         let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
         exchange.at_unix(unix);
+        self.memory.record.contact(now);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
@@ -354,7 +366,10 @@ impl Reflector {
     }
 
     pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.body(now, bytes)) {
+        let Some(exchange) = self.exchange_mut(id) else { return };
+        let is_read = exchange.body(now, bytes);
+        self.memory.record.contact(now);
+        if !is_read {
             return;
         }
         match core::mem::replace(&mut self.state, State::Idle) {
@@ -552,7 +567,7 @@ impl Reflector {
         self.backoff.next(wait, &self.config.tuning, &mut self.rng)
     }
 
-    fn report(&mut self, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
+    fn report(&mut self, now: Time, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
         if fault.code == 401 {
             self.memory.refresh_credentials = true;
         }
@@ -560,27 +575,31 @@ impl Reflector {
             // Whatever fell silent, its connection is not to be trusted.
             self.memory.fresh_connection = true;
         }
+        self.memory.record.failed(now);
+        let repeats = self.memory.repeats.count(phase, &fault);
         let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
         let Fault { code, reason, message } = fault;
-        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, retry_in }));
+        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, repeats, retry_in }));
     }
 
     /// Reports a fault and goes on after the wait that it costs.
     fn fail(&mut self, now: Time, phase: Phase, fault: Fault, wait: Wait, next: Next) {
         let wait = self.wait(wait);
-        self.report(phase, fault, Some(wait));
+        self.report(now, phase, fault, Some(wait));
         self.go_on(now, now + wait, next);
     }
 
     /// An event or a bookmark came.
     fn news(&mut self, now: Time) {
         self.memory.heard(now);
+        self.memory.record.good();
         self.alive();
     }
 
     /// Notes that a watch lives.
     fn alive(&mut self) {
         self.backoff.reset(&self.config.tuning);
+        self.memory.repeats.forget(Phase::Watching);
         self.memory.short_watches = 0;
         self.memory.internal_errors = 0;
         self.memory.was_silent = false;

@@ -130,7 +130,7 @@ impl Reflector {
             "the server is at version {newest} and was at {known}: it was set back to an older state, and its watch is \
              silent"
         );
-        self.report(Phase::Listing, Fault::new(reason::WENT_BACKWARDS, text), Some(Duration::ZERO));
+        self.report(now, Phase::Listing, Fault::new(reason::WENT_BACKWARDS, text), Some(Duration::ZERO));
         // It is announced: what is listed next is measured against this. No watch starts from here before it is listed.
         self.memory.version = newest;
         self.memory.latest = true;

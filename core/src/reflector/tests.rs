@@ -5,6 +5,7 @@
 mod clock;
 mod flow;
 mod harness;
+mod health;
 mod listing;
 mod opening;
 mod pace;

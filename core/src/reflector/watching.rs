@@ -105,6 +105,7 @@ impl Reflector {
         });
         if !batch.is_empty() {
             watching.seen += batch.len() as u64;
+            self.memory.record.event(now);
             self.news(now);
             // I28: an object without a version moves nothing.
             let last = batch.iter().filter(|item| !item.version.is_empty()).last();
@@ -160,7 +161,7 @@ impl Reflector {
         let tuning = &self.config.tuning;
         if watching.exchange.is_overdue(due, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
             return;
         }
@@ -174,7 +175,7 @@ impl Reflector {
         }
         if core::mem::replace(&mut self.memory.was_silent, true) {
             let fault = Fault::late("any event or bookmark of a watch, twice in a row");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
     }
@@ -190,7 +191,11 @@ impl Reflector {
     }
 
     fn note_health(&mut self, now: Time, watching: &Watching) {
-        if now.since(watching.exchange.opened_at) >= self.config.tuning.healthy_watch {
+        let (open_for, tuning) = (now.since(watching.exchange.opened_at), &self.config.tuning);
+        if open_for >= tuning.short_watch {
+            self.memory.record.good();
+        }
+        if open_for >= tuning.healthy_watch {
             self.alive_for_long();
         }
     }

@@ -81,7 +81,7 @@ fn within_the_backoff(sent: &[Time], round: u64) -> Result<(), String> {
 
 /// How a server deals with a request.
 #[derive(Clone, Debug)]
-enum Reply {
+pub(super) enum Reply {
     Refused,
     Broken,
     Closed,
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Lives `requests` attempts long with a server that takes these replies in turn, each after its milliseconds.
-    fn suffer(&mut self, replies: &[(u64, Reply)], requests: usize) {
+    pub(super) fn suffer(&mut self, replies: &[(u64, Reply)], requests: usize) {
         self.input(Input::Start);
         self.go_on_suffering(replies, requests, &mut 0);
     }

@@ -1,7 +1,7 @@
 //! Random servers, drivers and handlers: what must hold whatever they do.
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
-use super::pace::{most, within};
+use super::pace::{Reply, most, within};
 use crate::informer::{InformerConfig, Input};
 use crate::listener::Overflow;
 use crate::reflector::{End, ListStrategy, Phase, why};
@@ -270,6 +270,62 @@ proptest! {
     ) {
         let (a, b) = (run(strategy, seed, lazy, &steps)?, run(strategy, seed, lazy, &steps)?);
         prop_assert_eq!(a.log, b.log);
+    }
+}
+
+/// What looks like a list and is no whole one, and what is no deletion of ours.
+fn half() -> impl Strategy<Value = Reply> {
+    let whole = list("9", &[("b", "8"), ("c", "7")]);
+    let streamed = event("ADDED", "b", "8") + &bookmark("9");
+    let ends = prop::sample::select(vec![Some(End::Closed), Some(End::Broken("reset".into())), None]);
+    let texts = vec![
+        status(410, "Expired"),
+        status(200, ""),
+        r#"{"kind":"Status","status":"Success","metadata":{"resourceVersion":"9"}}"#.into(),
+        r#"{"kind":"PodList","metadata":{},"items":[]}"#.into(),
+        r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":{}}"#.into(),
+        r#"{"kind":"Table","metadata":{"resourceVersion":"9"},"rows":[]}"#.into(),
+        r#"{"items":null}"#.into(),
+        r#"{"metadata":{"resourceVersion":"9"}}"#.into(),
+        "[]".into(),
+        String::new(),
+        "<html>".into(),
+        too_large(),
+        error_event(410, "Expired"),
+        page("9", "again", &[]),
+        page("9", "again", &[("b", "8")]),
+    ];
+    prop_oneof![
+        2 => (0..whole.len(), ends.clone()).prop_map(move |(cut, end)| Reply::Good(whole[..cut].into(), end)),
+        2 => (0..=streamed.len(), ends.clone()).prop_map(move |(cut, end)| Reply::Good(streamed[..cut].into(), end)),
+        4 => (prop::sample::select(texts.clone()), ends).prop_map(|(text, end)| Reply::Good(text, end)),
+        2 => (prop::sample::select(vec![400u16, 404, 410, 429, 500, 504]), prop::sample::select(texts))
+            .prop_map(|(code, text)| Reply::Failing(code, text, None)),
+        1 => Just(Reply::Broken),
+    ]
+}
+
+proptest! {
+    /// I5: whatever breaks off, lies or fails, an object goes by its deletion or by a whole list, and by nothing else.
+    #[test]
+    fn nothing_but_a_whole_list_takes_an_object_away(
+        strategy in strategy(), seed: u64, replies in prop::collection::vec(half(), 1..8),
+    ) {
+        let mut world = World::with(config_of(strategy, seed), seed);
+        world.input(Input::Start);
+        if world.phase() == Phase::Streaming {
+            world.head(200);
+            world.body(&(event("ADDED", "a", "4") + &end_marker("5")));
+            world.broken();
+        } else {
+            world.answer(200, &list("5", &[("a", "4")]));
+        }
+        prop_assert_eq!(world.stored(), ["ns/a@4"]);
+        let replies: Vec<_> = replies.into_iter().map(|reply| (0, reply)).collect();
+        world.suffer(&replies, 40);
+        prop_assert!(world.stored().contains(&"ns/a@4".to_string()), "{:?}", world.stored());
+        // Each failure was dealt with: something is being done.
+        assert_alive(&world)?;
     }
 }
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,9 +186,6 @@ func (p *player) failed(_ context.Context, _ *cache.Reflector, err error) {
 	case errors.As(err, &status):
 		entry.Code = status.Status().Code
 		entry.Reason = string(status.Status().Reason)
-		if entry.Reason == "" {
-			entry.Reason = http.StatusText(int(entry.Code))
-		}
 	case utilnet.IsConnectionRefused(err):
 		entry.Reason = "ConnectionRefused"
 	case utilnet.IsConnectionReset(err), errors.Is(err, io.ErrUnexpectedEOF):
@@ -260,6 +257,7 @@ type handler struct {
 	mu     sync.Mutex
 	handle cache.ResourceEventHandlerRegistration
 	synced bool
+	late   bool              // its initial adds are a replay of the cache
 	seen   map[string]string // the version of each key that it saw last
 	events []Event
 }
@@ -270,6 +268,7 @@ func (h *handler) add() {
 		period := ms(*h.spec.ResyncMs)
 		options.ResyncPeriod = &period
 	}
+	h.late = h.player.informer.HasSynced()
 	handle, err := h.player.informer.AddEventHandlerWithOptions(h, options)
 	if err != nil {
 		return // after a stop there is nothing to be told
@@ -303,10 +302,37 @@ func (h *handler) remove() {
 	}()
 }
 
+// snapshot is what the handler got so far. Where client-go walks a map, Go leaves the order to chance, and nothing is
+// promised; there, events stand in the order of their keys, so that an outcome is the same twice.
 func (h *handler) snapshot() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.events)
+	events := slices.Clone(h.events)
+	for first := 0; first < len(events); {
+		past := first + 1
+		for keys := map[string]bool{}; events[first].chance != "" && past < len(events); past++ {
+			keys[events[past-1].Key] = true
+			at, before := events[past], events[past-1]
+			if at.chance != before.chance || keys[at.Key] || at.AtMs != before.AtMs && h.spec.StallMs == 0 {
+				break
+			}
+		}
+		changes := slices.Clone(events[first:past])
+		slices.SortStableFunc(changes, func(a, b Event) int { return strings.Compare(keyOfEvent(a), keyOfEvent(b)) })
+		for n := range changes {
+			changes[n].AtMs = events[first+n].AtMs
+		}
+		copy(events[first:past], changes)
+		first = past
+	}
+	return events
+}
+
+func keyOfEvent(event Event) string {
+	if event.Change == nil {
+		return ""
+	}
+	return event.Key
 }
 
 // sync records once that the initial adds have returned. Called under mu.
@@ -320,29 +346,32 @@ func (h *handler) sync() {
 // OnAdd implements cache.ResourceEventHandler.
 func (h *handler) OnAdd(object any, initial bool) {
 	u := object.(*unstructured.Unstructured)
-	cause := causeOf(u)
+	cause, chance := causeOf(u)
 	if initial {
 		cause = "list"
+		if h.late {
+			chance = "replay"
+		}
 	}
-	h.called("add", nil, u, Change{Initial: initial, Cause: cause, FinalStateKnown: true})
+	h.called("add", chance, nil, u, Change{Initial: initial, Cause: cause, FinalStateKnown: true})
 }
 
 // OnUpdate implements cache.ResourceEventHandler.
 func (h *handler) OnUpdate(old, object any) {
 	before, u := old.(*unstructured.Unstructured), object.(*unstructured.Unstructured)
-	cause := causeOf(u)
+	cause, chance := causeOf(u)
 	if before == u {
-		cause = "resync" // it sends what the store has twice; everything else brings another object
+		cause, chance = "resync", "resync" // it sends what the store has twice; everything else brings another object
 	}
 	version := before.GetResourceVersion()
-	h.called("update", &version, u, Change{Cause: cause, FinalStateKnown: true})
+	h.called("update", chance, &version, u, Change{Cause: cause, FinalStateKnown: true})
 }
 
 // OnDelete implements cache.ResourceEventHandler.
 func (h *handler) OnDelete(object any) {
-	change := Change{Cause: "watch", FinalStateKnown: true}
+	change, chance := Change{Cause: "watch", FinalStateKnown: true}, ""
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		change = Change{Cause: "relist"}
+		change, chance = Change{Cause: "relist"}, "gone"
 		object = unknown.Obj
 	}
 	u := object.(*unstructured.Unstructured)
@@ -352,11 +381,11 @@ func (h *handler) OnDelete(object any) {
 		last = &version
 	}
 	h.mu.Unlock()
-	h.called("delete", last, u, change)
+	h.called("delete", chance, last, u, change)
 }
 
 // called records a call when it starts, and takes its time.
-func (h *handler) called(kind string, old *string, u *unstructured.Unstructured, change Change) {
+func (h *handler) called(kind, chance string, old *string, u *unstructured.Unstructured, change Change) {
 	// Only a stop would end this wait early, and it waits for handlers.
 	_ = h.player.clock.running(nil)
 	change.Key = keyOfObject(u)
@@ -370,7 +399,7 @@ func (h *handler) called(kind string, old *string, u *unstructured.Unstructured,
 	} else {
 		h.seen[change.Key] = change.ResourceVersion
 	}
-	h.events = append(h.events, Event{AtMs: h.player.clock.now(), Type: kind, Change: &change})
+	h.events = append(h.events, Event{AtMs: h.player.clock.now(), Type: kind, Change: &change, chance: chance})
 	h.mu.Unlock()
 	time.Sleep(ms(h.spec.StallMs))
 }
@@ -378,11 +407,17 @@ func (h *handler) called(kind string, old *string, u *unstructured.Unstructured,
 // source is the member of an object that says where it came from. client-go keeps unknown members as they are.
 const source = "client-go player: source"
 
-func causeOf(u *unstructured.Unstructured) string {
-	if u.Object[source] == "list" {
-		return "relist" // those of the first list are initial
+// causeOf is what brought an object that is not initial, and what of chance is in its place among others: a streaming
+// list is collected in a map.
+func causeOf(u *unstructured.Unstructured) (cause, chance string) {
+	switch u.Object[source] {
+	case "list":
+		return "relist", ""
+	case "stream":
+		return "relist", "stream"
+	default:
+		return "watch", ""
 	}
-	return "watch"
 }
 
 // sourced makes decoders that note in each object whether a list or a watch brought it.
@@ -424,7 +459,7 @@ func (d *sourcedDecoder) Decode(data []byte, kind *schema.GroupVersionKind, into
 			d.server.marked()
 		}
 		if d.streaming && object.Object != nil {
-			object.Object[source] = "list"
+			object.Object[source] = "stream"
 		}
 	}
 	return object, decoded, err

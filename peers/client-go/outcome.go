@@ -40,6 +40,8 @@ type Event struct {
 	AtMs int64  `json:"atMs"`
 	Type string `json:"type"`
 	*Change
+
+	chance string // what left its place among its neighbours to chance, if anything did
 }
 
 // Change is the part of an event that tells of an object.

@@ -41,26 +41,30 @@ func PlayQueue(s *Scenario) (*QueueOutcome, error) {
 			outcome.ShutDownAtMs = &at
 		}
 	}
+	// Workers wait in line: which of several waiting ones gets a key is the scheduler's choice and no promise of the queue.
+	line := make(chan *string, len(s.Ops))
+	defer close(line)
+	go func() {
+		for worker := range line {
+			key, down := queue.Get()
+			mu.Lock()
+			if !down && !ended {
+				outcome.HandedOut = append(outcome.HandedOut, HandedOut{AtMs: clock.now(), Key: key, Worker: worker})
+			}
+			mu.Unlock()
+		}
+	}()
 	keys := map[string]bool{}
 	var script []timed
 	for _, op := range s.Ops {
 		keys[op.Key] = op.Key != ""
 		do := map[string]func(){
-			"add":            func() { queue.Add(op.Key) },
-			"addAfter":       func() { ready.later(op.Key, op.DelayMs > 0); queue.AddAfter(op.Key, ms(op.DelayMs)) },
-			"addRateLimited": func() { ready.later(op.Key, base > 0); queue.AddRateLimited(op.Key) },
-			"forget":         func() { queue.Forget(op.Key) },
-			"done":           func() { queue.Done(op.Key) },
-			"get": func() {
-				go func() {
-					key, down := queue.Get()
-					mu.Lock()
-					defer mu.Unlock()
-					if !down && !ended {
-						outcome.HandedOut = append(outcome.HandedOut, HandedOut{AtMs: clock.now(), Key: key, Worker: op.worker()})
-					}
-				}()
-			},
+			"add":               func() { queue.Add(op.Key) },
+			"addAfter":          func() { ready.later(op.Key, op.DelayMs > 0); queue.AddAfter(op.Key, ms(op.DelayMs)) },
+			"addRateLimited":    func() { ready.later(op.Key, base > 0); queue.AddRateLimited(op.Key) },
+			"forget":            func() { queue.Forget(op.Key) },
+			"done":              func() { queue.Done(op.Key) },
+			"get":               func() { line <- op.worker() },
 			"shutDown":          func() { queue.ShutDown(); ready.dropped(); shutDown() },
 			"shutDownWithDrain": func() { go func() { queue.ShutDownWithDrain(); shutDown() }(); ready.dropped() },
 		}[op.Do]

@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// A spin costs no virtual time, so no end of the scenario would ever stop it: after this many requests in one
-// millisecond, or in all, a request is held back for good, and the outcome says so.
+// A spin that costs no virtual time would never come to the end of the scenario, and one that costs little would fill
+// the outcome: after this many requests within a second, or in all, a request is held back for good, and the outcome
+// says so.
 const (
-	requestsPerMs = 50
-	requestsInAll = 1000
+	requestsPerSecond = 100
+	requestsInAll     = 1000
 )
 
 // server is the scripted API server. It is an http.RoundTripper that does for a script what http.Transport does for a
@@ -104,6 +105,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 	raw := &body{
 		server: s, reply: reply, exchange: exchange, connection: connection,
+		last: strings.EqualFold(response.Header.Get("Connection"), "close"),
 		left: response.ContentLength, due: head, ctx: ctx, closed: make(chan struct{}),
 	}
 	response.Body = raw
@@ -142,7 +144,7 @@ func (s *server) take(req *http.Request, gunzip bool) (*Reply, *exchange, int) {
 	s.current = &exchange{verb: verb, streaming: query["sendInitialEvents"] == "true"}
 	before := len(s.requests)
 	if s.held == nil && (before >= requestsInAll ||
-		before >= requestsPerMs && s.requests[before-requestsPerMs].AtMs == record.AtMs) {
+		before >= requestsPerSecond && s.requests[before-requestsPerSecond].AtMs+1000 > record.AtMs) {
 		s.held = &ErrorEntry{
 			AtMs: record.AtMs, Phase: s.phase(), Reason: "HeldBack",
 			Message: fmt.Sprintf("not from client-go: it has sent %d requests, and the player holds back the next one", before),
@@ -237,6 +239,7 @@ type body struct {
 	reply      *Reply
 	exchange   *exchange
 	connection int
+	last       bool // the server closes the connection behind this answer
 	ctx        context.Context
 	left       int64 // what Content-Length still promises, -1 without one
 	due        time.Time
@@ -338,7 +341,7 @@ func (b *body) ended(err error) error {
 		b.server.mu.Lock()
 		defer b.server.mu.Unlock()
 		b.exchange.done = true
-		if err == io.EOF {
+		if err == io.EOF && !b.last {
 			b.server.idle = append(b.server.idle, b.connection)
 		}
 	})

@@ -32,6 +32,7 @@ pub mod queue;
 pub mod queue_runner;
 pub mod real_time;
 pub mod recorded;
+pub mod rules;
 pub mod scenario;
 pub mod script;
 pub mod tokio_time;

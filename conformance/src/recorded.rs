@@ -1,8 +1,8 @@
 //! What a peer did with a scenario, as it was recorded, and whether that meets what the scenario expects.
 //!
 //! A folder holds one outcome a scenario, under the scenario's file name: `client-go/` here, written by
-//! `peers/client-go/play`. A peer's times are its own draws of jitter, so they are compared exactly as ours are: with no
-//! grace, in the bounds that the file gives.
+//! `peers/client-go/play`. Times are held against the bounds that the file gives, as ours are; a peer that played in real
+//! time is granted what our runtimes are.
 //!
 //! ```
 //! use informer_conformance::recorded::{Peer, differences};
@@ -15,7 +15,7 @@
 //! assert_eq!(differences(&scenario, Peer::ClientGo, &here.join("src")).unwrap(), None, "nothing is recorded there");
 //! ```
 
-use crate::expect::{ClientGo, compare};
+use crate::expect::{ClientGo, REAL_TIME_GRACE_MS, compare};
 use crate::form::FormError;
 use crate::invariants::invariants;
 use crate::outcome::Outcome;
@@ -43,6 +43,14 @@ impl Peer {
         match self {
             Peer::ClientGo => "client-go",
             Peer::KubeRs => "kube-rs",
+        }
+    }
+
+    /// How much later than written a thing may happen, in ms: client-go plays in virtual time, kube-rs over loopback.
+    pub const fn grace_ms(self) -> u64 {
+        match self {
+            Peer::ClientGo => 0,
+            Peer::KubeRs => REAL_TIME_GRACE_MS,
         }
     }
 }
@@ -81,14 +89,14 @@ pub fn differences(scenario: &ScenarioFile, peer: Peer, folder: &Path) -> Result
         ScenarioFile::Informer(scenario) => {
             let outcome = Outcome::from_file(&file)?;
             own(&outcome.runtime)?;
-            let mut found = compare(scenario, &outcome, 0);
+            let mut found = compare(scenario, &outcome, peer.grace_ms());
             found.extend(invariants(&outcome, scenario));
             found
         }
         ScenarioFile::Queue(scenario) => {
             let outcome = QueueOutcome::from_file(&file)?;
             own(&outcome.runtime)?;
-            compare_queue(scenario, &outcome, 0)
+            compare_queue(scenario, &outcome, peer.grace_ms())
         }
     }))
 }

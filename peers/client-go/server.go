@@ -131,14 +131,15 @@ func (s *server) take(req *http.Request, gunzip bool) (*Reply, *exchange, int) {
 	if query["watch"] == "1" || query["watch"] == "true" {
 		verb = "watch"
 	}
+	sent := req.Header.Clone()
+	if gunzip {
+		sent.Set("Accept-Encoding", "gzip")
+	}
 	headers := map[string]string{}
 	for _, name := range []string{"accept", "accept-encoding", "authorization"} {
-		if value := req.Header.Get(name); value != "" {
+		if value := sent.Get(name); value != "" {
 			headers[name] = value
 		}
-	}
-	if gunzip {
-		headers["accept-encoding"] = "gzip"
 	}
 	record := &Request{AtMs: s.clock.now(), Verb: verb, Path: req.URL.Path, Query: query, Headers: headers}
 	s.current = &exchange{verb: verb, streaming: query["sendInitialEvents"] == "true"}
@@ -154,7 +155,7 @@ func (s *server) take(req *http.Request, gunzip bool) (*Reply, *exchange, int) {
 		return nil, s.current, 0
 	}
 	s.requests = append(s.requests, record)
-	found := s.find(verb, query, req.Header)
+	found := s.find(verb, query, sent)
 	if found < 0 {
 		record.Unexpected = true
 		record.Connection = s.connect()

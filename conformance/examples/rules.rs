@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Nothing in it is assumed: ours is played in virtual time, what the peers did is read from their recorded outcomes, and a
-//! test that is named must stand in the source of its crate. A rule without a file and a file that is missing are errors.
+//! test that is named must stand in the source of its crate. A file that is missing is an error; so is a rule that nothing
+//! shows, for `--check`.
 
 use informer_conformance::expect::ClientGo;
 use informer_conformance::play::{Runtime, run_file};
@@ -56,10 +57,15 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     let readme = here.join("README.md");
     let old = fs::read_to_string(&readme).map_err(|error| format!("{}: {error}", readme.display()))?;
     let new = put(&old, &text).ok_or(format!("{}: has no lines {BEGIN:?} and {END:?}", readme.display()))?;
+    let open: Vec<_> = rules.iter().filter(|rule| rule.proofs.is_empty()).map(|rule| rule.id.as_str()).collect();
     let proofs = rules.iter().map(|rule| rule.proofs.len()).sum::<usize>();
-    println!("{} rules, shown {proofs} times", rules.len());
+    println!("{} rules, shown {proofs} times; nothing shows {} of them", rules.len(), open.len());
     if check && new != old {
         eprintln!("rules: README.md is not up to date; run the example without --check");
+        return Ok(ExitCode::from(1));
+    }
+    if check && !open.is_empty() {
+        eprintln!("rules: nothing shows {}; name a scenario or a test in rules.tsv", open.join(", "));
         return Ok(ExitCode::from(1));
     }
     if new != old {
@@ -89,6 +95,9 @@ impl Table<'_> {
         let mut faults = Vec::new();
         let mut played = BTreeMap::new(); // a scenario can show several rules
         for rule in rules {
+            if rule.proofs.is_empty() {
+                _ = writeln!(text, "| {} | {} | nothing yet | | | |", rule.id, cell(&rule.says));
+            }
             for (n, proof) in rule.proofs.iter().enumerate() {
                 // What a rule says stands once.
                 let (id, says) = if n == 0 { (rule.id.as_str(), rule.says.as_str()) } else { ("", "") };

@@ -1,7 +1,8 @@
 //! `rules.tsv`: which scenarios and tests show which rule of the contract.
 //!
 //! A line is `RULE<TAB>what it says<TAB>scenario names or Rust test paths, space separated`; `#` begins a comment line. A
-//! name without `::` is the name of a scenario file; `informer_core::wire::tests::name` names a test of that crate.
+//! name without `::` is the name of a scenario file; `informer_core::wire::tests::name` names a test of that crate; a `-`
+//! alone says that nothing shows the rule yet.
 //!
 //! ```
 //! use informer_conformance::rules::{Proof, parse};
@@ -23,7 +24,7 @@ pub struct Rule {
     pub id: String,
     /// What it says.
     pub says: String,
-    /// What shows it; at least one.
+    /// What shows it; none if the file says that nothing does yet.
     pub proofs: Vec<Proof>,
 }
 
@@ -48,8 +49,8 @@ pub fn from_file(file: impl AsRef<Path>) -> Result<Vec<Rule>, FormError> {
 /// Reads rules.
 ///
 /// # Errors
-/// `text` breaks a rule of the format: a line has not three columns, a rule has nothing that shows it or stands twice, or
-/// there is no rule at all.
+/// `text` breaks a rule of the format: a line has not three columns or an empty one, a rule stands twice, or there is no
+/// rule at all.
 pub fn parse(text: &str) -> Result<Vec<Rule>, FormError> {
     let mut rules = Vec::new();
     let mut seen = BTreeSet::new();
@@ -69,11 +70,11 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, FormError> {
             return fault(format!("rule {id} stands twice; put what shows it into one line"));
         }
         if proofs.is_empty() {
-            return fault(format!("nothing shows rule {id}; name a scenario or a test"));
+            return fault(format!("nothing shows rule {id}; name a scenario or a test, or say so with \"-\""));
         }
-        let proofs = proofs
-            .split_whitespace()
-            .map(|name| if name.contains("::") { Proof::Test(name.into()) } else { Proof::Scenario(name.into()) });
+        let names = proofs.split_whitespace().filter(|_| proofs != "-");
+        let proofs =
+            names.map(|name| if name.contains("::") { Proof::Test(name.into()) } else { Proof::Scenario(name.into()) });
         rules.push(Rule { id: id.into(), says: says.into(), proofs: proofs.collect() });
     }
     if rules.is_empty() { Err(FormError::at("", "holds no rule")) } else { Ok(rules) }
@@ -85,9 +86,10 @@ mod tests {
 
     #[test]
     fn names_with_a_path_are_tests_and_others_are_scenarios() {
-        let rules = parse("I1\tone\ta b::c\n\n# no rule\nI2\ttwo\td\n").unwrap();
+        let rules = parse("I1\tone\ta b::c\n\n# no rule\nI2\ttwo\t-\n").unwrap();
         assert_eq!(rules.iter().map(|rule| rule.id.as_str()).collect::<Vec<_>>(), ["I1", "I2"]);
         assert_eq!(rules[0].proofs, [Proof::Scenario("a".into()), Proof::Test("b::c".into())]);
+        assert_eq!(rules[1].proofs, []);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Random servers, drivers and handlers: what must hold whatever they do.
 
-use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
+use super::harness::{AT_ONCE, World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
 use crate::informer::Input;
 use crate::listener::Overflow;
 use crate::reflector::{End, ListStrategy, Phase};
@@ -139,29 +139,11 @@ fn take(world: &mut World, step: &Step, bodies: &[String]) {
     }
 }
 
-/// Something will happen, or nothing ever has to.
-fn assert_alive(world: &World) -> Result<(), TestCaseError> {
-    let waits = world.current.is_some() || world.deadline.is_some() || world.has_kept();
-    prop_assert!(waits, "a machine that is {} does nothing for ever", world.phase());
-    prop_assert!(world.paused.is_none() || world.has_kept(), "paused, with nothing left to decode");
-    match world.phase() {
-        Phase::Streaming | Phase::Opening | Phase::Watching => prop_assert!(world.current.is_some()),
-        Phase::Backoff | Phase::Idle | Phase::Stopped => prop_assert!(world.current.is_none()),
-        // In flight, or finished and on its way into the store.
-        Phase::Listing => {}
-    }
-    Ok(())
-}
-
-/// How many requests one wait may be followed by, pages with a token apart: a streaming list that expired, one for the
-/// newest state, pages in its place, and those without a limit; then the watch.
-const AT_ONCE: u64 = 5;
-
 fn strategy() -> impl Strategy<Value = ListStrategy> {
     prop::sample::select(vec![ListStrategy::Auto, ListStrategy::Streaming, ListStrategy::Paged])
 }
 
-fn run(strategy: ListStrategy, seed: u64, lazy: bool, steps: &[Step]) -> Result<World, TestCaseError> {
+fn run(strategy: ListStrategy, seed: u64, lazy: bool, steps: &[Step]) -> World {
     let bodies = bodies();
     let mut world = World::with(config(strategy), seed);
     world.lazy = lazy;
@@ -169,13 +151,10 @@ fn run(strategy: ListStrategy, seed: u64, lazy: bool, steps: &[Step]) -> Result<
     let start = world.now;
     for step in steps {
         take(&mut world, step, &bodies);
-        assert_alive(&world)?;
+        world.assert_alive();
     }
-    // At the very worst, the server is kept happy enough for no wait ever to grow.
-    let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
-    let most = AT_ONCE * (world.now.since(start).as_millis() as u64 / 800 + 1);
-    prop_assert!(sends <= most, "{sends} requests in {:?}", world.now.since(start));
-    Ok(world)
+    world.assert_paced(start, 0);
+    world
 }
 
 proptest! {
@@ -183,7 +162,7 @@ proptest! {
     fn no_server_and_no_driver_makes_it_panic_hang_or_run_away(
         strategy in strategy(), seed: u64, lazy: bool, steps in prop::collection::vec(step(), 0..150),
     ) {
-        let mut world = run(strategy, seed, lazy, &steps)?;
+        let mut world = run(strategy, seed, lazy, &steps);
         world.input(Input::Stop);
         while world.work() {}
         prop_assert_eq!((world.phase(), world.current, world.deadline), (Phase::Stopped, None, None));
@@ -193,7 +172,7 @@ proptest! {
     fn equal_seeds_and_inputs_give_equal_outputs(
         strategy in strategy(), seed: u64, lazy: bool, steps in prop::collection::vec(step(), 0..80),
     ) {
-        let (a, b) = (run(strategy, seed, lazy, &steps)?, run(strategy, seed, lazy, &steps)?);
+        let (a, b) = (run(strategy, seed, lazy, &steps), run(strategy, seed, lazy, &steps));
         prop_assert_eq!(a.log, b.log);
     }
 

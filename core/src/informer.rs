@@ -517,8 +517,7 @@ impl<T> Informer<T> {
                 let staged = core::mem::take(&mut self.staged);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
-                        let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
-                        let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        let text = format!("{bad}");
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -558,14 +557,13 @@ impl<T> Informer<T> {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
         for bad in receipt.quarantined {
-            let key = bad.key.as_ref().map_or("an item without a readable name", |key| key.as_str());
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
                 phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
-                message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                message: format!("{bad}"),
                 retry_in: None,
             });
         }

@@ -60,6 +60,7 @@ pub use body::Body;
 pub use crc32::Crc32;
 pub use date::rfc3339;
 pub use error::WireError;
+pub(crate) use excerpt::{clip, excerpt};
 pub use frames::{Control, Fed, FrameDecoder};
 pub use gzip::{Gunzip, GzipError};
 pub use head::Head;

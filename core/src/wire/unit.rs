@@ -109,6 +109,7 @@ impl Unit {
         let rest = bytes.get(*at..).unwrap_or(&[]);
         let end = scanner.scan(rest).map_err(|error| explain(error, start, limits))?;
         *at += scanner.forget();
+        debug_assert!(end.is_some() || *at == bytes.len(), "what has arrived is passed over");
         if end.is_some() {
             self.scanner = None;
         }
@@ -129,6 +130,6 @@ fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
 fn explain(error: ScanError, start: u64, limits: Limits) -> WireError {
     match error {
         ScanError::Unexpected { at, expected } => WireError::Malformed { at: start + at as u64, expected },
-        ScanError::TooDeep => WireError::TooDeep { limit: limits.depth.min(super::limits::DEPTH) },
+        ScanError::TooDeep => limits.too_deep(),
     }
 }

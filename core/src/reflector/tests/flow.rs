@@ -119,7 +119,7 @@ fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
     for step in [800, 1_600] {
         world.answer(200, bad);
         assert_eq!(world.failure().reason, "Undecodable");
-        assert!(world.failure().message.starts_with("ns/bad at version 3: "), "{}", world.failure());
+        assert!(world.failure().message.starts_with("ns/bad at version 3 cannot be used: "), "{}", world.failure());
         world.back_off(step);
         assert_eq!(world.request(), "/api/v1/pods?limit=500&resourceVersion=0");
     }

@@ -66,9 +66,9 @@ impl RawBatch {
         self.items.is_empty()
     }
 
-    /// The bytes of all items together: what this batch counts for in a budget.
+    /// The bytes of all items together, with what is noted of each: what this batch counts for in a budget.
     pub fn bytes_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.items.len() * size_of::<Entry>()
     }
 
     /// The item at `index`.

@@ -21,7 +21,7 @@ pub(crate) const DEPTH: usize = 128;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of one frame or item; 16 MiB by default. Values above 1 GiB count as 1 GiB. A decoder holds no more than
-    /// this, and refuses a frame as soon as it is longer.
+    /// this and an eighth more while its buffer grows, and refuses a frame as soon as it is longer.
     pub frame_bytes: usize,
     /// Nesting of one object, or of another member of a list; 128 by default, and at most. A deeper object is quarantined,
     /// and the others go on.

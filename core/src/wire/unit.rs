@@ -117,11 +117,13 @@ impl Unit {
     }
 }
 
-/// Makes room for `step` bytes, by doubling but never beyond the limit.
+/// Makes room for `step` bytes: by doubling as long as that is small beside the limit, then at once up to the limit. While
+/// a buffer grows there are two of them, so a last doubling would cost half as much again as the limit says.
 fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
     let needed = partial.len() + step;
     if needed > partial.capacity() {
-        let wanted = (partial.capacity() * 2).min(limit).max(needed);
+        let doubled = partial.capacity() * 2;
+        let wanted = if doubled.max(needed) <= limit / 8 { doubled.max(needed) } else { limit };
         partial.reserve_exact(wanted - partial.len());
     }
 }

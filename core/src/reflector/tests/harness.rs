@@ -349,6 +349,7 @@ impl World {
 
     pub(super) fn end(&mut self, end: &End) {
         let id = self.current.take().expect("a request is in flight");
+        self.paused = None;
         self.input(Input::End { id, end });
     }
 

@@ -50,7 +50,11 @@ fn read(chunks: &[&[u8]], limits: Limits) -> Outcome {
                 }
                 Err(error) => {
                     // What it quotes depends on what had arrived.
-                    let error = if let WireError::NotJson { .. } = error { WireError::NotJson { prefix: String::new() } } else { error };
+                    let error = if let WireError::NotJson { .. } = error {
+                        WireError::NotJson { prefix: String::new() }
+                    } else {
+                        error
+                    };
                     return (seen, Err(error));
                 }
             }
@@ -123,7 +127,9 @@ mod tests {
     #[test]
     fn the_model_knows_an_event_from_what_is_none() {
         assert!(model(r#"{"type":"ADDED"}"#).is_none());
-        let Some(Expected::Is(event)) = model(r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#) else { panic!() };
+        let Some(Expected::Is(event)) = model(r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#) else {
+            panic!()
+        };
         assert_eq!(event, r#"Added ["", "a", "", "", "", ""] {"metadata":{"name":"a"}}"#);
     }
 }

@@ -38,7 +38,11 @@ fn read(chunks: &[&[u8]], limits: Limits) -> Outcome {
     for chunk in chunks {
         if let Err(error) = decoder.feed(chunk, &mut batch) {
             // What it quotes depends on what had arrived.
-            let error = if let WireError::NotJson { .. } = error { WireError::NotJson { prefix: String::new() } } else { error };
+            let error = if let WireError::NotJson { .. } = error {
+                WireError::NotJson { prefix: String::new() }
+            } else {
+                error
+            };
             return (batch.iter().map(|item| describe(&item)).collect(), Err(error));
         }
     }

@@ -89,9 +89,7 @@ impl Script {
                     world.input(Input::Tick);
                 }
             }
-            3 => {
-                while world.work() {}
-            }
+            3 => while world.work() {},
             4 => {
                 world.work();
             }
@@ -184,12 +182,17 @@ impl Script {
             }
             17 if data.below(2) == 0 => bookmark(&version),
             17 => end_marker(&version),
-            18 => error_event([410, 500, 504, 0][data.below(4)], ["Expired", "InternalError", "Timeout", ""][data.below(4)]),
+            18 => error_event(
+                [410, 500, 504, 0][data.below(4)],
+                ["Expired", "InternalError", "Timeout", ""][data.below(4)],
+            ),
             _ => match data.below(4) {
                 0 => status(410, "Expired"),
                 1 => too_large(),
                 2 => r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5","labels":7}}}"#.into(),
-                _ => r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":5},"metadata":{}}}"#.into(),
+                _ => {
+                    r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":5},"metadata":{}}}"#.into()
+                }
             },
         }
     }

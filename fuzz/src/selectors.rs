@@ -31,7 +31,8 @@ fn label_selector(text: &str, labels: &BTreeMap<&str, &str>) {
         }
     };
     let printed = selector.to_string();
-    let again: LabelSelector = printed.parse().unwrap_or_else(|error| panic!("{text:?} prints as {printed:?}: {error}"));
+    let again: LabelSelector =
+        printed.parse().unwrap_or_else(|error| panic!("{text:?} prints as {printed:?}: {error}"));
     assert_eq!(again, selector, "{text:?} prints as {printed:?}");
     assert_eq!(again.to_string(), printed);
     assert_eq!(selector.to_query().as_deref(), Ok(printed.as_str()), "the server and we read the same text");
@@ -92,7 +93,8 @@ fn field_selector(text: &str, fields: &BTreeMap<&str, &str>) {
         }
     };
     let printed = selector.to_string();
-    let again: FieldSelector = printed.parse().unwrap_or_else(|error| panic!("{text:?} prints as {printed:?}: {error}"));
+    let again: FieldSelector =
+        printed.parse().unwrap_or_else(|error| panic!("{text:?} prints as {printed:?}: {error}"));
     assert_eq!(again, selector, "{text:?} prints as {printed:?}");
     assert_eq!((again.to_string(), selector.to_query()), (printed.clone(), printed));
     // A field that an object does not have is an empty one, as the server has it.

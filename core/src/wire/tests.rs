@@ -797,7 +797,7 @@ mod cuts {
             let (listed, watched) = (list(&[body]), watch(&[body]));
             let bytes: Vec<_> = body.chunks(1).collect();
             assert_eq!((list(&bytes), watch(&bytes)), (listed.clone(), watched.clone()), "{text}");
-            let gzip = super::super::gzip::tests::member(0, &[body]).0;
+            let gzip = gzip_member(0, &[body]).0;
             for cut in 0..=body.len() {
                 let (head, tail) = body.split_at(cut);
                 let chunks: [&[u8]; 5] = [b"", head, b"", tail, b""];
@@ -842,8 +842,8 @@ mod cuts {
         let events =
             [event("ADDED", "a", 1), event("ADDED", "b", 2), END_BOOKMARK.to_string(), event("DELETED", "a", 3)];
         let pieces: Vec<_> = events.iter().map(String::as_bytes).collect();
-        let (one_member, ends) = super::super::gzip::tests::member(0, &pieces);
-        let members: Vec<_> = pieces.iter().map(|piece| super::super::gzip::tests::member(0, &[piece]).0).collect();
+        let (one_member, ends) = gzip_member(0, &pieces);
+        let members: Vec<_> = pieces.iter().map(|piece| gzip_member(0, &[piece]).0).collect();
         let flushes: Vec<_> =
             ends.iter().scan(0, |from, &end| Some(&one_member[core::mem::replace(from, end)..end])).collect();
         let members: Vec<_> = members.iter().map(Vec::as_slice).collect();

@@ -39,6 +39,9 @@ pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
 
+pub(crate) use def::Source;
+pub(crate) use index::Index;
+
 use crate::decode::{BadItem, Guard, Indexers, Item};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, Uid, Version};
@@ -50,7 +53,6 @@ use core::hash::BuildHasher;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
-use index::Index;
 use slots::{SlotSet, Slots};
 use smallvec::SmallVec;
 use value::ValueType;
@@ -268,7 +270,7 @@ impl<T> Store<T> {
         value: &str,
     ) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>> + use<'a, T>, IndexError> {
         let slots = self.index(index)?.slots(value);
-        Ok(slots.map(|slot| self.slots.get(slot).expect("an index holds slots in use only (I7)")))
+        Ok(slots.map(|slot| self.at(slot)))
     }
 
     /// The objects that have `value` in the index called `index`, whose values are of type `V`.
@@ -514,6 +516,20 @@ impl<T> Store<T> {
         Some((Slot(slot), self.object(slot)))
     }
 
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().map(|(slot, _)| slot)
+    }
+
+    /// The object of a slot that an index holds.
+    pub(crate) fn at(&self, slot: Slot) -> &Obj<T> {
+        self.slots.get(slot).expect("an index holds slots in use only (I7)")
+    }
+
+    /// The index that has its values from `source`, whatever its name.
+    pub(crate) fn index_from(&self, source: impl Fn(&Source) -> bool) -> Option<&Index> {
+        self.indexes.iter().find(|index| source(index.source()))
+    }
+
     pub(crate) fn is_stale(&self, slot: Slot) -> bool {
         self.stale.contains(slot)
     }
@@ -542,7 +558,7 @@ impl<T> Store<T> {
         self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
     }
 
-    fn index(&self, name: &str) -> Result<&Index, IndexError> {
+    pub(crate) fn index(&self, name: &str) -> Result<&Index, IndexError> {
         let found = self.indexes.iter().find(|index| index.name() == name);
         found.ok_or_else(|| IndexError::Unknown(String::from(name)))
     }

@@ -129,6 +129,11 @@ impl<T> Snapshot<T> {
         self.len == 0
     }
 
+    /// The object that lay in `slot` of the store.
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Obj<T>> {
+        self.chunks.get(slot.index() / CHUNK)?.0[slot.index() % CHUNK].as_ref()
+    }
+
     /// The objects, in no order that a user may rely on.
     pub fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
         self.chunks.iter().flat_map(|chunk| chunk.0.iter().flatten())

@@ -30,9 +30,13 @@
 //! assert_eq!(pods.by_index("namespace", "db").unwrap().len(), 1);
 //! ```
 
+mod pages;
 mod selection;
+mod token;
 
+pub use pages::{Page, View};
 pub use selection::{Detached, HANDLES_AT_ONCE, Selection};
+pub use token::{ListId, PageToken, TokenError};
 
 use crate::object::{Obj, Object};
 use crate::selector::LabelSelector;

@@ -248,7 +248,8 @@ impl<T> Detached<'_, T> {
                 objects
             }
             Found::Slots(snapshot, slots) => {
-                let objects = slots.iter().map(|slot| snapshot.get(*slot).expect("the snapshot is of the same instant"));
+                let objects =
+                    slots.iter().map(|slot| snapshot.get(*slot).expect("the snapshot is of the same instant"));
                 objects.filter(matches).cloned().collect()
             }
             Found::All(snapshot) => snapshot.iter().filter(matches).cloned().collect(),
@@ -300,7 +301,8 @@ mod tests {
     type Labels = [Option<u8>; 3];
 
     fn object(namespace: u8, name: u8, labels: Labels) -> Obj<Labelled> {
-        let labels = LABELS.iter().zip(labels).filter_map(|(label, value)| Some((label.to_string(), value?.to_string())));
+        let labels =
+            LABELS.iter().zip(labels).filter_map(|(label, value)| Some((label.to_string(), value?.to_string())));
         let metadata = ObjectMeta { labels: labels.collect(), ..ObjectMeta::default() };
         let namespace = if namespace == 0 { String::new() } else { format!("n{namespace}") };
         let key = Key::new(&namespace, &format!("o{name}"));
@@ -385,9 +387,8 @@ mod tests {
         for n in 0..200 {
             store.upsert(object(1 + n % 2, n, [Some(n % 10), (n < 5).then_some(0), None]));
         }
-        let looked_at = |namespace, selector: &str| {
-            Lister::new(&store).select(namespace, &selector.parse().unwrap()).candidates()
-        };
+        let looked_at =
+            |namespace, selector: &str| Lister::new(&store).select(namespace, &selector.parse().unwrap()).candidates();
         assert_eq!(looked_at("", ""), 200);
         assert_eq!(looked_at("n1", ""), 100);
         assert_eq!(looked_at("n1", "app=3"), 20);

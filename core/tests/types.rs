@@ -8,7 +8,7 @@ use informer_core::factory::{Conflict, Fingerprint, Registry, Scope};
 use informer_core::fifo::{Delta, DeltaFifo, Deltas, InOrderQueue};
 use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output, Stats};
 use informer_core::listener::{Delivery, Notification, Ring};
-use informer_core::lister::{Lister, NamespaceLister};
+use informer_core::lister::{Detached, ListId, Lister, NamespaceLister, Page, PageToken, Selection, TokenError, View};
 use informer_core::object::{DecodeError, KeyError, OwnerReference, ParseResourceError};
 use informer_core::queue::{Bucket, Limiter, QueueConfig, Ticket, WorkQueue};
 use informer_core::reflector::{End, Failure, Phase, ReflectorConfig, Tuning};
@@ -38,6 +38,8 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Ring<Mine>, Notification<Mine>, Delivery<Mine>)>();
     crosses_threads::<(InOrderQueue<Mine>, DeltaFifo<Mine>, Deltas<Mine>, Delta<Mine>)>();
     crosses_threads::<(Lister<'static, Mine>, NamespaceLister<'static, Mine>)>();
+    crosses_threads::<(Selection<'static, 'static, Mine>, Detached<'static, Mine>)>();
+    crosses_threads::<(View<Mine>, Page<Mine>, PageToken, ListId)>();
     crosses_threads::<(Registry<Mine>, Scope, Fingerprint)>();
     crosses_threads::<(WorkQueue<Key>, QueueConfig, Ticket, Limiter, Bucket)>();
     crosses_threads::<(Controller, Run, Finished, Counts, Keys, Outcome, OwnerOf, ReconcileError)>();
@@ -52,6 +54,7 @@ fn every_error_is_one() {
     is_an_error::<Conflict>();
     is_an_error::<OwnerScopeError>();
     is_an_error::<IndexError>();
+    is_an_error::<TokenError>();
     is_an_error::<DecodeError>();
     is_an_error::<KeyError>();
     is_an_error::<ParseResourceError>();

@@ -4,6 +4,7 @@
 //! and never while objects are dropped; a list with many changes is built aside and swapped in.
 
 use crate::guard::CatchUnwind;
+use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};
 use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Snapshot, Store};
 use informer_core::{Key, Obj};
@@ -16,11 +17,14 @@ pub struct SharedStore<T> {
     /// Held by whoever changes the store, while it prepares the change. Readers never take it.
     writer: Mutex<()>,
     store: RwLock<Store<T>>,
+    pub(crate) views: Views<T>,
 }
 
 impl<T> SharedStore<T> {
-    pub(crate) fn new(seed: u64) -> Self {
-        SharedStore { writer: Mutex::new(()), store: RwLock::new(Store::new(seed)) }
+    /// An empty cache of what is called `collection`.
+    pub(crate) fn new(collection: &str, seed: u64) -> Self {
+        let (writer, store) = (Mutex::new(()), RwLock::new(Store::new(seed)));
+        SharedStore { writer, store, views: Views::new(collection, seed) }
     }
 
     /// The object of a key.

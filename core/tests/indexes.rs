@@ -1,7 +1,8 @@
 //! Indexes against a recomputation (I7): whatever objects and indexes come, change and go, and in whatever order an index
 //! is filled, it holds what its function says of every object, and nothing else.
 
-use informer_core::store::{IndexDef, PreparedIndex, Store};
+use informer_core::decode::NoGuard;
+use informer_core::store::{IndexDef, Store};
 use informer_core::{Key, Obj, Uid, Version};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +97,11 @@ proptest! {
                 Step::RemoveIndex(index) => {
                     prop_assert_eq!(store.remove_index(INDEXES[index]).is_ok(), indexes.remove(&index));
                 }
-                Step::Prepare(index) => prepared = Some((index, PreparedIndex::new(def(index), &store.snapshot()))),
+                Step::Prepare(index) => {
+                    let begun = store.begin_index(def(index)).ok();
+                    prop_assert_eq!(begun.is_none(), indexes.contains(&index));
+                    prepared = begun.map(|begun| (index, begun.build(&NoGuard).unwrap()));
+                }
                 Step::Install => {
                     if let Some((index, ready)) = prepared.take() {
                         prop_assert_eq!(store.install_index(ready).is_ok(), indexes.insert(index));

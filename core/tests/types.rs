@@ -14,7 +14,9 @@ use informer_core::queue::{Bucket, Limiter, QueueConfig, Ticket, WorkQueue};
 use informer_core::reflector::{End, Failure, Phase, ReflectorConfig, Tuning};
 use informer_core::rng::Rng;
 use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
-use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Receipt, Snapshot, Staged, Store};
+use informer_core::store::{
+    Commit, Committed, IndexBuild, IndexDef, IndexError, PreparedIndex, Receipt, RemovedIndex, Snapshot, Staged, Store,
+};
 use informer_core::time::{Clock, Deadline, Time};
 use informer_core::wire::{Body, FrameDecoder, Head, ListDecoder, RawBatch, Request, Status, WireError};
 use informer_core::{DynamicObject, Key, Obj, ObjectMeta, Resource, Uid, Version};
@@ -33,7 +35,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<Input<'static, Mine>>();
     crosses_threads::<(ReflectorConfig, Tuning, Phase, Failure, End)>();
     crosses_threads::<(Store<Mine>, Snapshot<Mine>, Staged<Mine>, Commit<Mine>, Committed<Mine>, Receipt)>();
-    crosses_threads::<(IndexDef<Mine>, PreparedIndex<Mine>, Indexers<Mine>)>();
+    crosses_threads::<(IndexDef<Mine>, IndexBuild<Mine>, PreparedIndex<Mine>, RemovedIndex, Indexers<Mine>)>();
     crosses_threads::<(Codec<Mine>, DecodeJob, Decoded<Mine>, BadItem, NoGuard)>();
     crosses_threads::<(Ring<Mine>, Notification<Mine>, Delivery<Mine>)>();
     crosses_threads::<(InOrderQueue<Mine>, DeltaFifo<Mine>, Deltas<Mine>, Delta<Mine>)>();

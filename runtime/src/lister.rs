@@ -203,9 +203,11 @@ impl<T, V: IndexValue> Index<T, V> {
         selected.map(Detached::into_objects)
     }
 
-    /// The keys of the objects that have `value`.
+    /// The keys of the objects that have `value`, sorted.
     pub fn keys(&self, value: &V::Query) -> Vec<Key> {
-        self.get(value).iter().map(|object| object.key().clone()).collect()
+        let mut keys: Vec<Key> = self.get(value).iter().map(|object| object.key().clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// How many objects have `value`.

@@ -8,7 +8,7 @@
 //! | [`config`], [`tls`] | how to reach a cluster, and who we are |
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
-//! | [`informer`], [`handler`], [`lister`], [`store`] | what users hold |
+//! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
@@ -25,6 +25,7 @@ pub mod handler;
 pub mod informer;
 pub mod lister;
 pub mod observe;
+pub mod pages;
 pub mod store;
 pub mod sync;
 pub mod tls;

@@ -189,7 +189,7 @@ impl Client {
                 return Err(failed(request, format!("the answer is longer than {MAX_ANSWER} bytes")));
             }
         }
-        self.connector.finished(answer).await;
+        self.connector.finished(answer, route).await;
         Ok((code, body))
     }
 }

@@ -270,8 +270,9 @@ impl Connector {
     }
 
     /// Takes back what is left of an answer that was read to its end.
-    pub(crate) async fn finished(&self, answer: Answer) {
+    pub(crate) async fn finished(&self, answer: Answer, route: Route) {
         if let Body::Http1(body) = answer.body
+            && !route.watch // the next watch opens its own: kept, they would only pile up
             && let Some(connection) = body.into_idle().await
         {
             self.idle.keep(connection);
@@ -339,5 +340,113 @@ impl Connector {
     /// True if a connection that is being opened may serve many requests.
     fn shares(&self) -> bool {
         *self.spoken.lock() != Some(HttpVersion::Http1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Response;
+    use informer_runtime::sync::Arc;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    const READ: Route = Route { watch: false, reuse: true, repeatable: true, within: Duration::from_secs(10) };
+    const WATCH: Route = Route { watch: true, ..READ };
+    const FRESH: Route = Route { reuse: false, ..READ };
+
+    /// A server of HTTP/2 whose answers never end, and say the number of their connection.
+    async fn number(socket: TcpStream, number: usize) {
+        let mut connection = h2::server::handshake(socket).await.unwrap();
+        let mut bodies = Vec::new();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            body.send_data(Bytes::from(number.to_string()), false).unwrap();
+            bodies.push(body);
+        }
+    }
+
+    async fn connector<F>(serve: impl Fn(TcpStream, usize) -> F + Send + Sync + 'static) -> Arc<Connector>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::from_url(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            for number in 0.. {
+                tokio::spawn(serve(listener.accept().await.unwrap().0, number));
+            }
+        });
+        Arc::new(Connector::new(config.with_http_version(HttpVersion::Http2)).unwrap())
+    }
+
+    async fn ask(connector: &Connector, route: Route) -> (Answer, String) {
+        let ask = Ask {
+            method: "GET",
+            target: "/",
+            accept: "application/json",
+            accept_encoding: "identity",
+            content_type: "",
+            body: Vec::new(),
+            refresh_credentials: false,
+        };
+        let outgoing = connector.request(ask).unwrap();
+        let answer = connector.send(&outgoing, route, || std::future::ready(())).await;
+        let mut answer = answer.unwrap_or_else(|(Fault::Refused(why) | Fault::Broken(why))| panic!("{why}"));
+        let Some(Ok(first)) = answer.part().await else { panic!("a body begins") };
+        (answer, String::from_utf8(first.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_fresh_request_has_a_new_connection_and_retires_the_others_whose_streams_go_on() {
+        let connector = connector(number).await;
+        let (mut list, first) = ask(&connector, READ).await;
+        let (mut watch, second) = ask(&connector, WATCH).await;
+        assert_eq!([&first, &second], ["0", "1"]);
+        assert_eq!((ask(&connector, READ).await.1, ask(&connector, WATCH).await.1), ("0".into(), "1".into()));
+        let (_fresh, third) = ask(&connector, FRESH).await;
+        assert_eq!(third, "2");
+        assert_eq!(ask(&connector, READ).await.1, "2", "it serves those who come later");
+        assert_eq!(ask(&connector, WATCH).await.1, "3", "what lay beside a suspect is suspect");
+        for old in [&mut list, &mut watch] {
+            let next = tokio::time::timeout(Duration::from_millis(20), old.part()).await;
+            assert!(next.is_err(), "the stream is open");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_that_begin_together_share_the_connection_that_the_first_one_opens() {
+        let connector = connector(number).await;
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let connector = Arc::clone(&connector);
+                tokio::spawn(async move { ask(&connector, WATCH).await })
+            })
+            .collect();
+        // The answers are held: each has a stream.
+        let mut answers = Vec::new();
+        for task in tasks {
+            answers.push(task.await.unwrap());
+        }
+        assert!(answers.iter().all(|(_, connection)| connection == "0"));
+    }
+
+    #[tokio::test]
+    async fn a_request_above_the_last_stream_of_a_goaway_is_sent_again_whatever_it_does() {
+        let connector = connector(|mut socket, connection| async move {
+            if connection > 0 {
+                return number(socket, connection).await;
+            }
+            // SETTINGS; when the request (27 bytes of preface and more) has come: GOAWAY, last stream 0, no error.
+            socket.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+            let mut bytes = Vec::new();
+            while !bytes.windows(5).any(|window| window == b"\x01\x05\0\0\0" || window == b"\x01\x04\0\0\0") {
+                assert!(socket.read_buf(&mut bytes).await.unwrap() > 0);
+            }
+            socket.write_all(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0").await.unwrap();
+            let _ = socket.read_to_end(&mut bytes).await;
+        })
+        .await;
+        assert_eq!(ask(&connector, Route { repeatable: false, ..READ }).await.1, "1");
     }
 }

@@ -186,7 +186,7 @@ async fn carry_out(
             None => break,
         }
     }
-    connector.finished(answer).await;
+    connector.finished(answer, route).await;
     if runtime.core.is_stopping() {
         connector.retire();
     }

@@ -14,6 +14,8 @@ use informer_runtime::tls;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 
+type Io = TokioIo<Box<dyn Stream>>;
+
 /// One connection.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -22,7 +24,7 @@ pub(crate) struct Connection {
 
 /// hyper's side of a connection: it reads and writes when it is polled.
 struct Line {
-    future: Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>>>,
+    future: Pin<Box<http1::Connection<Io, Full<Bytes>>>>,
     over: bool,
 }
 

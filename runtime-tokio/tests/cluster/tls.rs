@@ -10,13 +10,14 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// A certificate authority: its certificate, and what it signs with.
-struct Authority(String, Issuer<'static, KeyPair>);
+pub(crate) struct Authority(pub(crate) String, Issuer<'static, KeyPair>);
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -24,19 +25,40 @@ fn authority() -> Authority {
     Authority(pem, Issuer::new(params, key))
 }
 
+impl Authority {
+    /// A certificate for 127.0.0.1 and its key, both PEM.
+    pub(crate) fn issue(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+        (params.signed_by(&key, &self.1).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// The server's side of TLS for 127.0.0.1, with these protocols; clients need a certificate of `clients`, if given.
+    pub(crate) fn acceptor(&self, alpn: &[&str], clients: Option<&Authority>) -> TlsAcceptor {
+        let (cert, key) = self.issue();
+        let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(Authority(pem, _)) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
 /// Speaks TLS for 127.0.0.1 and passes what it carries on to `served`.
 async fn tls_front(served: &Served, authority: &Authority) -> SocketAddr {
-    let key = KeyPair::generate().unwrap();
-    let cert = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap().signed_by(&key, &authority.1).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(cert.pem().as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = authority.acceptor(&["http/1.1"], None);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (front, back) = (listener.local_addr().unwrap(), served.addr());
     tokio::spawn(async move {

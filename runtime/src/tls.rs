@@ -85,10 +85,7 @@ impl fmt::Debug for TlsSettings {
 /// No CA and not `insecure`; both of them; a text without a usable certificate or key; a certificate without its key;
 /// a key of another certificate. The message names the kubeconfig field. An expired client certificate is not noticed
 /// here: the server says so, see [`explain`].
-pub fn client_config(
-    settings: &TlsSettings,
-    version: HttpVersion,
-) -> Result<Arc<rustls::ClientConfig>, ConfigError> {
+pub fn client_config(settings: &TlsSettings, version: HttpVersion) -> Result<Arc<rustls::ClientConfig>, ConfigError> {
     let provider = Arc::new(ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -1,9 +1,7 @@
 //! The service account that the kubelet mounts into every pod.
 
 use super::error::{ConfigError, ConfigErrorKind};
-use super::{
-    Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Surroundings, TlsFiles, TlsSettings, TokenSource, file,
-};
+use super::{Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Surroundings, TlsFiles, TlsSettings, TokenSource, file};
 
 /// Where the kubelet mounts token, CA and namespace.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -247,6 +247,21 @@ impl Config {
         }
     }
 
+    /// For a runtime that speaks HTTP/1.1 alone.
+    ///
+    /// # Errors
+    ///
+    /// If HTTP/2 is asked for.
+    pub fn check_http1(&self, runtime: &str) -> Result<(), ConfigError> {
+        if self.http_version != HttpVersion::Http2 {
+            return Ok(());
+        }
+        let message = format!(
+            "{runtime} speaks HTTP/1.1 only; choose HttpVersion::Auto or HttpVersion::Http1, or informer-tokio"
+        );
+        Err(ConfigError::new(ConfigErrorKind::Unsupported, message).at(&self.origin))
+    }
+
     fn header(&self, refresh: bool) -> Result<Option<Secret>, ConfigError> {
         let fail = |message: String| Err(ConfigError::new(ConfigErrorKind::Credential, message));
         if let Some(token) = self.token.current(refresh)? {

@@ -148,9 +148,8 @@ fn read(settings: &TlsSettings) -> Result<TlsSettings, ConfigError> {
     }
     if let Some(path) = &settings.files.client_key {
         // Not as a source: a UTF-8 error carries the bytes.
-        let text = String::from_utf8(bytes("client-key", path)?).map_err(|_| {
-            fail("client-key: is no PEM text (DER?); convert it with `openssl pkey -inform der`")
-        })?;
+        let text = String::from_utf8(bytes("client-key", path)?)
+            .map_err(|_| fail("client-key: is no PEM text (DER?); convert it with `openssl pkey -inform der`"))?;
         read.client_key = Some(Secret::new(text));
     }
     Ok(read)

@@ -176,7 +176,8 @@ impl Client {
             content_type: request.content_type,
             body: request.body.clone(),
             refresh_credentials,
-        })?;
+        });
+        let outgoing = outgoing.await?;
         let repeatable = request.is_repeatable();
         let route = Route { watch: false, reuse: true, repeatable, within: self.timeout };
         let broken = |(Fault::Refused(reason) | Fault::Broken(reason))| failed(request, reason);

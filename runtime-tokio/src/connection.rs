@@ -30,13 +30,14 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Request, StatusCode};
 use informer_core::wire::Head;
-use informer_runtime::config::HttpVersion;
+use informer_runtime::config::{ConfigError, HttpVersion, Secret, TokenSource};
 use informer_runtime::idle::Idle;
-use informer_runtime::sync::Mutex;
+use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::{Config, Error};
 use std::future::Future;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::{JoinError, spawn_blocking};
 
 /// How often one request is sent: on a connection that turns out dead or full, on another one, and on a new one.
 const MAX_SENDS: usize = 3;
@@ -173,7 +174,7 @@ impl Lane {
 
 /// Makes connections to one server, and keeps those that can serve another request.
 pub(crate) struct Connector {
-    config: Config,
+    config: Arc<Config>,
     dialer: Dialer,
     idle: Idle<http1::Connection>,
     watches: Lane,
@@ -191,7 +192,7 @@ impl Connector {
             false => Some(wanted),
         };
         Ok(Connector {
-            config,
+            config: Arc::new(config),
             dialer,
             idle: Idle::default(),
             watches: Lane::default(),
@@ -205,7 +206,7 @@ impl Connector {
     }
 
     /// The request as it goes out.
-    pub(crate) fn request(&self, ask: Ask<'_>) -> Result<Outgoing, Error> {
+    pub(crate) async fn request(&self, ask: Ask<'_>) -> Result<Outgoing, Error> {
         let server = &self.config.server;
         let url = format!("{}://{}{}", server.scheme().as_str(), server.authority(), server.target(ask.target));
         let mut request = Request::builder()
@@ -222,7 +223,8 @@ impl Connector {
             reason: format!("the request cannot be written: {source}"),
             source: Some(source),
         };
-        if let Some(value) = self.config.authorization(ask.refresh_credentials)? {
+        let value = self.authorization(ask.refresh_credentials).await.map_err(|gone| unsendable(gone.into()))?;
+        if let Some(value) = value? {
             let mut value = HeaderValue::from_str(value.expose()).map_err(|error| unsendable(error.into()))?;
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
@@ -233,6 +235,16 @@ impl Connector {
             self.dialer.suspect();
         }
         Ok(Outgoing { head, body: Bytes::from(ask.body), renewed })
+    }
+
+    /// Fails if the runtime shuts down meanwhile.
+    async fn authorization(&self, refresh: bool) -> Result<Result<Option<Secret>, ConfigError>, JoinError> {
+        if !matches!(self.config.token, TokenSource::File(_)) {
+            return Ok(self.config.authorization(refresh));
+        }
+        // A network mount that hangs must not stop the tasks of this thread.
+        let config = Arc::clone(&self.config);
+        spawn_blocking(move || config.authorization(refresh)).await
     }
 
     /// Sends a request and waits for the head of its answer. Awaits `connected` when a connection stands.
@@ -347,7 +359,6 @@ impl Connector {
 mod tests {
     use super::*;
     use hyper::Response;
-    use informer_runtime::sync::Arc;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -390,7 +401,7 @@ mod tests {
             body: Vec::new(),
             refresh_credentials: false,
         };
-        let outgoing = connector.request(ask).unwrap();
+        let outgoing = connector.request(ask).await.unwrap();
         let answer = connector.send(&outgoing, route, || std::future::ready(())).await;
         let mut answer = answer.unwrap_or_else(|(Fault::Refused(why) | Fault::Broken(why))| panic!("{why}"));
         let Some(Ok(first)) = answer.part().await else { panic!("a body begins") };

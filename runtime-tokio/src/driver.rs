@@ -167,7 +167,7 @@ async fn carry_out(
         refresh_credentials: request.refresh_credentials,
     };
     let connector = runtime.client.connector();
-    let outgoing = connector.request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
+    let outgoing = connector.request(ask).await.map_err(|error| Fault::Broken(error.to_string()))?;
     let route = Route {
         watch: request.verb == Verb::Watch,
         reuse: !request.fresh_connection,

@@ -10,3 +10,4 @@ mod sockets;
 mod stop;
 mod support;
 mod tls;
+mod watches;

@@ -93,14 +93,19 @@ pub(crate) fn factory(served: &Served) -> Factory {
     Factory::new(client(served))
 }
 
-/// Lists in pages, and tries again soon.
-pub(crate) fn paged<T: Object>() -> InformerSpec<T> {
+/// Tries again soon, and takes no watch for too short.
+pub(crate) fn tuning() -> Tuning {
     let mut tuning = Tuning::default();
     tuning.backoff = Duration::from_millis(10);
     tuning.backoff_cap = Duration::from_millis(20);
     tuning.pace = Duration::from_millis(1);
     tuning.short_watch = Duration::ZERO;
-    InformerSpec::new().strategy(ListStrategy::Paged).tuning(tuning)
+    tuning
+}
+
+/// Lists in pages.
+pub(crate) fn paged<T: Object>() -> InformerSpec<T> {
+    InformerSpec::new().strategy(ListStrategy::Paged).tuning(tuning())
 }
 
 /// Writes the ConfigMap `key` with this value and the label `even` or `odd` of it.

@@ -136,6 +136,7 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
 
 /// The task of one request.
 async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
+    let _leave = Leave(&runtime);
     let end = match carry_out(&runtime, &request, &events, paused).await {
         Ok(()) => End::Closed,
         Err(Fault::Refused(reason)) => End::Refused(reason),
@@ -143,6 +144,17 @@ async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Ev
     };
     // The inbox is gone if the driver is, and then nobody asks.
     let _ = events.send(Event::End(request.id, end)).await;
+}
+
+/// Whatever a request that outlives its factory's stop leaves for others is closed, in whatever way its task ends.
+struct Leave<'a>(&'a Inner);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        if self.0.core.is_stopping() {
+            self.0.client.connector().retire();
+        }
+    }
 }
 
 async fn carry_out(
@@ -187,9 +199,6 @@ async fn carry_out(
         }
     }
     connector.finished(answer, route).await;
-    if runtime.core.is_stopping() {
-        connector.retire();
-    }
     Ok(())
 }
 

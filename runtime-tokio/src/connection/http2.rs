@@ -380,6 +380,27 @@ mod tests {
         assert!(connection.place().is_some() && connection.is_open());
     }
 
+    #[tokio::test]
+    async fn a_body_that_is_dropped_unread_gives_its_window_back() {
+        let (ours, theirs) = duplex(PIPE);
+        serve(theirs, |mut stream| async move {
+            send(&mut stream, 2 * STREAM_WINDOW as usize).await;
+            let _ = stream.send_data(Bytes::new(), true);
+        });
+        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        // More than the window of the connection.
+        for number in 0..=MAX_STREAMS {
+            let mut body = answer(&connection, &format!("/dropped/{number}")).await;
+            assert!(part(&mut body).await.unwrap().is_ok());
+        }
+        let mut body = answer(&connection, "/read").await;
+        let mut bytes = 0;
+        while let Some(part) = part(&mut body).await {
+            bytes += part.unwrap().len();
+        }
+        assert_eq!(bytes, 2 * STREAM_WINDOW as usize);
+    }
+
     /// Passes on what comes on one side, until told to be silent.
     async fn relay(mut ours: DuplexStream, mut theirs: DuplexStream, silent_after: Duration) {
         let both = tokio::io::copy_bidirectional(&mut ours, &mut theirs);

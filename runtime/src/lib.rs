@@ -11,10 +11,11 @@
 //! | [`informer`], [`handler`], [`lister`], [`store`] | what users hold |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
-//! | [`idle`] | connections between two requests |
+//! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod api;
 pub mod config;
 pub mod controller;
@@ -27,6 +28,7 @@ pub mod idle;
 pub mod informer;
 pub mod lister;
 pub mod observe;
+pub mod outgoing;
 pub mod store;
 pub mod sync;
 pub mod tls;

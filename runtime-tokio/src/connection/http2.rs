@@ -210,14 +210,14 @@ impl Place {
         let (response, mut upload) = sender.send_request(head, bare).map_err(unsent)?;
         if !bare {
             // What fails here fails the answer, too.
-            let _ = upload.send_data(outgoing.body.clone(), true);
+            let _ = upload.send_data(Bytes::copy_from_slice(&outgoing.body), true);
         }
         // Only the stream keeps the connection now.
         drop(sender);
         match response.await {
             Ok(response) => {
                 let (parts, stream) = response.into_parts();
-                Ok(Answer::new(parts.status, &parts.headers, super::Body::Http2(Body { stream, held })))
+                Ok(Answer::new(&parts, super::Body::Http2(Body { stream, held })))
             }
             Err(error) => Err(Lost {
                 fault: fault(&held, &error),
@@ -295,14 +295,20 @@ mod tests {
     use super::*;
     use h2::server;
     use hyper::Response;
+    use informer_core::{Key, Resource};
+    use informer_runtime::Config;
+    use informer_runtime::api::ApiRequest;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     /// Far more than fits in here: the server is held up by windows alone.
     const PIPE: usize = 256 * 1024 * 1024;
 
     fn get(path: &str) -> Outgoing {
-        let head = hyper::Request::builder().uri(format!("http://server{path}")).body(()).unwrap();
-        Outgoing { head, body: Bytes::new(), renewed: false }
+        let config = Config::from_url("http://server").unwrap();
+        let call = ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n")).unwrap();
+        let mut outgoing = Outgoing::call(&config, &call, false).unwrap();
+        *outgoing.head.uri_mut() = format!("http://server{path}").parse().unwrap();
+        outgoing
     }
 
     async fn answer(connection: &Connection, path: &str) -> super::super::Body {

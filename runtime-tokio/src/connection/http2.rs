@@ -299,6 +299,7 @@ mod tests {
     use informer_runtime::Config;
     use informer_runtime::api::ApiRequest;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::timeout;
 
     /// Far more than fits in here: the server is held up by windows alone.
     const PIPE: usize = 256 * 1024 * 1024;
@@ -322,6 +323,15 @@ mod tests {
         let super::super::Body::Http2(body) = body else { panic!("it came over HTTP/2") };
         let part = body.part().await?;
         Some(part.map_err(|(Fault::Refused(reason) | Fault::Broken(reason))| reason))
+    }
+
+    /// The bytes that a body has; a body that stands still fails instead of hanging.
+    async fn whole(body: &mut super::super::Body) -> usize {
+        let mut bytes = 0;
+        while let Some(part) = timeout(Duration::from_secs(60), part(body)).await.expect("the body goes on") {
+            bytes += part.unwrap().len();
+        }
+        bytes
     }
 
     /// Answers each request and goes on with `talk`.
@@ -364,11 +374,7 @@ mod tests {
             unread.push(answer(&connection, &format!("/unread/{number}")).await);
         }
         let mut read = answer(&connection, "/read").await;
-        let mut bytes = 0;
-        while let Some(part) = part(&mut read).await {
-            bytes += part.unwrap().len();
-        }
-        assert_eq!(bytes, 16 * STREAM_WINDOW as usize);
+        assert_eq!(whole(&mut read).await, 16 * STREAM_WINDOW as usize);
     }
 
     #[tokio::test]
@@ -400,17 +406,13 @@ mod tests {
             assert!(part(&mut body).await.unwrap().is_ok());
         }
         let mut body = answer(&connection, "/read").await;
-        let mut bytes = 0;
-        while let Some(part) = part(&mut body).await {
-            bytes += part.unwrap().len();
-        }
-        assert_eq!(bytes, 2 * STREAM_WINDOW as usize);
+        assert_eq!(whole(&mut body).await, 2 * STREAM_WINDOW as usize);
     }
 
     /// Passes on what comes on one side, until told to be silent.
     async fn relay(mut ours: DuplexStream, mut theirs: DuplexStream, silent_after: Duration) {
         let both = tokio::io::copy_bidirectional(&mut ours, &mut theirs);
-        let _ = tokio::time::timeout(silent_after, both).await;
+        let _ = timeout(silent_after, both).await;
         // Open, and nothing comes.
         std::future::pending::<()>().await;
     }
@@ -459,11 +461,7 @@ mod tests {
         });
         let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
         let mut watch = answer(&connection, "/watch").await;
-        let mut bytes = 0;
-        while let Some(part) = part(&mut watch).await {
-            bytes += part.unwrap().len();
-        }
-        assert_eq!(bytes, 20);
+        assert_eq!(whole(&mut watch).await, 20);
     }
 
     #[tokio::test(start_paused = true)]

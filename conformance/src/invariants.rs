@@ -8,7 +8,8 @@
 //! - Every request goes to the collection that the scenario names (B063).
 //! - No request asks for what it cannot mean (I29): a continue token beside a version or a match (W8), an exact version,
 //!   be it by name or by a limit beside a version (LIST-5, LIST-7), a watch that starts from no version or pages
-//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6).
+//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6). Each watch has a
+//!   `timeoutSeconds` within its bounds.
 //!
 //! ```
 //! use informer_conformance::invariants::invariants;
@@ -49,6 +50,9 @@ pub fn invariants(outcome: &Outcome, scenario: &Scenario) -> Vec<String> {
             ));
         }
         honest(request, &mut out);
+        if request.verb == Verb::Watch {
+            bounded(request, scenario.informer.min_watch_timeout_ms, &mut out);
+        }
     }
     namespace_index(&outcome.store, &mut out);
     out
@@ -188,6 +192,19 @@ fn honest(request: &Request, out: &mut Vec<String>) {
     }
 }
 
+/// A watch tells the server when to end it: in [min, 2·min], so that a fleet does not come back at once.
+fn bounded(watch: &Request, min_ms: u64, out: &mut Vec<String>) {
+    let least = min_ms.div_ceil(1_000);
+    let most = (min_ms / 500).max(least).max(1);
+    let told = watch.query.get("timeoutSeconds");
+    if !told.and_then(|told| told.parse().ok()).is_some_and(|told: u64| (least..=most).contains(&told)) {
+        out.push(format!(
+            "invariant: watch at {}ms has timeoutSeconds {told:?}, which is not in [{least}, {most}]",
+            watch.at_ms
+        ));
+    }
+}
+
 fn namespace_index(store: &Store, out: &mut Vec<String>) {
     let Some(index) = store.indexes.get("namespace") else { return };
     let mut fresh = BTreeMap::<String, Vec<String>>::new();
@@ -260,7 +277,7 @@ mod tests {
         fn h(outcome: &mut Outcome) -> &mut Vec<Event> {
             outcome.handlers.get_mut("h").unwrap()
         }
-        let breaches: [(Breach, &str); 22] = [
+        let breaches: [(Breach, &str); 23] = [
             (|o| h(o).push(Event { at_ms: 2, what: What::Add(change("ns/a", "9", None)) }), "already has"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Delete(change("z", "1", None)) }), "delete of a key that"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Update(change("z", "1", None)) }), "update of a key that"),
@@ -298,6 +315,7 @@ mod tests {
             (|o| o.requests[0].path = "/api/v1/namespaces/ns/pods".into(), "not to \"/api/v1/pods\""),
             (|o| o.requests[0] = list("limit=5&resourceVersion=5"), "exactly that version"),
             (|o| o.requests[0] = watch("resourceVersion=5&limit=5"), "only a list can"),
+            (|o| o.requests[0] = watch("resourceVersion=5&timeoutSeconds=601"), "not in [300, 600]"),
             (|o| o.requests[0] = watch(""), "starts from no version"),
             (|o| o.requests[0] = watch("resourceVersion=0"), "starts from no version"),
             (

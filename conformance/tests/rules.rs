@@ -1,46 +1,32 @@
-//! `rules.tsv` is complete and true: each rule has what shows it, each scenario and test in it exists, and a scenario
-//! names the rules that it is listed for.
+//! `rules.tsv` is complete, and its scenarios name the rules that they are listed for. (What it names exists: that is
+//! checked by the program that makes the table of it, `examples/rules.rs`.)
 
+use informer_conformance::rules::{self, Proof, Rule};
 use informer_conformance::scenario::ScenarioFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rules that nothing shows yet. To write their tests is to shorten this list.
-const NOT_SHOWN: [&str; 2] = ["B004", "B016"];
-
-/// The families of rules and how many each has, in the order of the file. Cases have numbers with gaps.
+/// The families of rules, in the order of the file: their first and last numbers.
 const FAMILIES: [(&str, u32, u32); 6] =
     [("C", 1, 26), ("W", 0, 17), ("LIST-", 1, 8), ("WATCH-", 1, 6), ("DEC-", 1, 5), ("T", 1, 30)];
+/// Cases have numbers with gaps.
 const CASES: [u32; 47] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 19, 20, 22, 23, 24, 26, 29, 30, 31, 32, 33, 35, 36, 37, 39, 41, 43,
     50, 53, 54, 55, 57, 58, 59, 60, 61, 62, 63, 64, 65, 67, 68, 69, 73,
 ];
-
-struct Rule {
-    id: String,
-    shown_by: Vec<String>,
-}
+/// Bugs of kube-rs's watcher.
+const KUBE_RS: u32 = 24;
 
 fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rules() -> Vec<Rule> {
-    let text = fs::read_to_string(home().join("rules.tsv")).unwrap();
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let rules = lines.map(|line| {
-        let fields: Vec<_> = line.split('\t').collect();
-        let [id, says, shown_by] = fields[..] else { panic!("{line:?} has not three fields") };
-        assert!(!says.trim().is_empty(), "{id} says nothing");
-        let shown_by: Vec<_> = shown_by.split(' ').filter(|one| *one != "-").map(str::to_owned).collect();
-        assert!(shown_by.iter().all(|one| !one.is_empty()), "{id} has two spaces in a row");
-        Rule { id: id.to_owned(), shown_by }
-    });
-    rules.collect()
+fn all_rules() -> Vec<Rule> {
+    rules::from_file(home().join("rules.tsv")).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// `about` of each scenario, by stem.
+/// `about` of each scenario, by name.
 fn abouts() -> BTreeMap<String, String> {
     let files = fs::read_dir(home().join("scenarios")).unwrap().map(|entry| entry.unwrap().path());
     let read = |file: PathBuf| {
@@ -50,117 +36,44 @@ fn abouts() -> BTreeMap<String, String> {
     files.filter_map(read).collect()
 }
 
-/// The rules that an `about` begins with: those of its first words that are ids.
+/// The rules that an `about` begins with.
 fn named(about: &str) -> BTreeSet<&str> {
     let (ids, _) = about.split_once(':').unwrap_or_default();
     ids.split(", ").collect()
 }
 
 #[test]
-fn every_rule_is_there_once_and_in_order() {
+fn every_rule_is_there_and_in_order() {
     let mut want: Vec<_> = FAMILIES
         .iter()
         .flat_map(|(family, first, last)| (*first..=*last).map(move |number| format!("{family}{number}")))
         .collect();
     want.extend(CASES.map(|number| format!("B{number:03}")));
-    want.extend((1..=24).map(|number| format!("KW{number}")));
-    let got: Vec<_> = rules().into_iter().map(|rule| rule.id).collect();
+    want.extend((1..=KUBE_RS).map(|number| format!("KW{number}")));
+    let got: Vec<_> = all_rules().into_iter().map(|rule| rule.id).collect();
     assert_eq!(got, want);
-}
-
-#[test]
-fn every_rule_is_shown_but_for_those_that_are_known_not_to_be() {
-    let bare: Vec<_> = rules().into_iter().filter(|rule| rule.shown_by.is_empty()).map(|rule| rule.id).collect();
-    assert_eq!(bare, NOT_SHOWN);
 }
 
 #[test]
 fn every_scenario_of_a_rule_names_it() {
     let abouts = abouts();
-    for Rule { id, shown_by } in rules() {
-        for stem in shown_by.iter().filter(|one| !one.contains("::")) {
-            let about = abouts.get(stem).unwrap_or_else(|| panic!("{id}: there is no scenario {stem}"));
-            assert!(named(about).contains(id.as_str()), "{stem}: about does not begin with {id}: {about:?}");
+    for Rule { id, proofs, .. } in all_rules() {
+        for proof in proofs {
+            let Proof::Scenario(name) = proof else { continue };
+            let about = abouts.get(&name).unwrap_or_else(|| panic!("{id}: there is no scenario {name}"));
+            assert!(named(about).contains(id.as_str()), "{name}: about does not begin with {id}: {about:?}");
         }
     }
 }
 
 #[test]
 fn every_rule_that_a_scenario_names_lists_it() {
-    let rules: BTreeMap<_, _> = rules().into_iter().map(|rule| (rule.id, rule.shown_by)).collect();
-    for (stem, about) in abouts() {
+    let rules: BTreeMap<_, _> = all_rules().into_iter().map(|rule| (rule.id, rule.proofs)).collect();
+    for (name, about) in abouts() {
+        let proof = Proof::Scenario(name.clone());
         for id in named(&about) {
-            if let Some(shown_by) = rules.get(id) {
-                assert!(
-                    shown_by.contains(&stem),
-                    "{stem} says that it shows {id}, but rules.tsv does not list it there"
-                );
-            }
+            let listed = rules.get(id).is_none_or(|proofs| proofs.contains(&proof));
+            assert!(listed, "{name} says that it shows {id}; rules.tsv does not list it there");
         }
     }
-}
-
-/// All Rust sources below `folder`.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
-/// True if `text` has a test of this name.
-fn has_test(text: &str, name: &str) -> bool {
-    let lines: Vec<_> = text.lines().map(str::trim).collect();
-    let is_it = |line: &str| line.trim_start_matches("async ").starts_with(&format!("fn {name}("));
-    // Attributes stand above a function, the one that makes it a test among them.
-    let is_test = |at: usize| {
-        lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| line.contains("test"))
-    };
-    lines.iter().enumerate().any(|(at, line)| is_it(line) && is_test(at))
-}
-
-#[test]
-fn every_test_of_a_rule_exists_where_its_path_says() {
-    let mut checked = 0;
-    for Rule { id, shown_by } in rules() {
-        for path in shown_by.iter().filter(|one| one.contains("::")) {
-            let segments: Vec<_> = path.split("::").collect();
-            let [package, modules @ .., name] = &segments[..] else { panic!("{id}: {path} names no test") };
-            let folder = match *package {
-                "informer_core" => "core",
-                "informer_runtime" => "runtime",
-                "informer_tokio" => "runtime-tokio",
-                "informer_blocking" => "runtime-blocking",
-                "informer_conformance" => "conformance",
-                other => panic!("{id}: {other} is no package of ours"),
-            };
-            let package = home().parent().unwrap().join(folder);
-            let mut files = Vec::new();
-            for part in ["src", "tests"] {
-                let part = package.join(part);
-                if part.is_dir() {
-                    sources(&part, &mut files);
-                }
-            }
-            // A module is a file or a folder, but for `tests` inside a file.
-            let lies_there = |file: &PathBuf| {
-                let file = file.with_extension("");
-                modules
-                    .iter()
-                    .filter(|module| **module != "tests")
-                    .all(|module| file.iter().any(|part| part == *module))
-            };
-            let found = files.iter().filter(|file| lies_there(file)).any(|file| {
-                let text = fs::read_to_string(file).unwrap();
-                has_test(&text, name)
-            });
-            assert!(found, "{id}: there is no test {path}");
-            checked += 1;
-        }
-    }
-    assert!(checked > 0, "no test was looked for");
 }

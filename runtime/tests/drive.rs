@@ -1,8 +1,10 @@
 //! One informer driven by hand through [`Drive`], without sockets: what handlers, indexes and stops do when they meet
 //! the driver in the worst order.
 
-use informer_core::listener::Notification;
+use informer_core::informer::Notice;
+use informer_core::listener::{Cause, Notification};
 use informer_core::lister::TokenError;
+use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
 use informer_core::selector::LabelSelector;
 use informer_core::time::{Deadline, Duration, Time};
@@ -16,6 +18,7 @@ use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
 use informer_runtime::{Config, Error};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 fn pods() -> Resource {
@@ -40,17 +43,18 @@ fn factory_with(mut options: FactoryOptions) -> FactoryCore {
 struct Hand {
     drive: Box<dyn Drive>,
     last: Option<RequestId>,
+    now: Time,
 }
 
 impl Hand {
     fn take(factory: &FactoryCore) -> Self {
         let mut drives = factory.take_unstarted();
         assert_eq!(drives.len(), 1);
-        Hand { drive: drives.remove(0), last: None }
+        Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
     }
 
     fn tell(&mut self, event: IoEvent<'_>) {
-        self.tell_at(Time::ZERO, event);
+        self.tell_at(self.now, event);
     }
 
     /// The requests that were sent, and what is waited for.
@@ -72,10 +76,15 @@ impl Hand {
     /// Starts, and answers the list; the watch that follows is open.
     fn list(&mut self, names: &[&str]) {
         self.tell(IoEvent::Start);
-        let id = self.last.expect("a list was sent");
         let items: Vec<_> = names.iter().map(|name| object(name, "5", "")).collect();
+        self.answer_list("5", &items);
+    }
+
+    /// Answers a list; the watch that follows is open.
+    fn answer_list(&mut self, version: &str, items: &[String]) {
+        let id = self.last.expect("a list was sent");
         let list = format!(
-            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
             items.join(",")
         );
         self.tell(IoEvent::Head(id, &Head::new(200)));
@@ -361,6 +370,106 @@ fn the_namespace_without_a_name_is_all_of_them() {
     assert!(lister.namespace("db").list().is_empty() && lister.namespace("db").get(&key("a")).is_none());
     assert!(lister.namespace("web").named("a").is_some() && lister.named("a").is_none());
     assert!(lister.namespace("").get(&key("a")).is_some());
+}
+
+/// Passes objects on and counts them (T23).
+fn counted(spec: InformerSpec<DynamicObject>) -> (InformerSpec<DynamicObject>, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let mine = count.clone();
+    let spec = spec.transform(move |object| {
+        mine.fetch_add(1, Ordering::Relaxed);
+        Ok(object)
+    });
+    (spec, count)
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_that_was_sent_and_for_no_repeat() {
+    let (spec, count) = counted(spec().resync(Duration::from_secs(2)));
+    let ran = || count.swap(0, Ordering::Relaxed);
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let resyncs = Arc::new(AtomicU32::new(0));
+    let told = resyncs.clone();
+    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: Notification<_>| {
+        told.fetch_add(u32::from(event.cause() == Cause::Resync), Ordering::Relaxed);
+    });
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    assert_eq!(ran(), 3, "each item of the list");
+    hand.watch("MODIFIED", "a", 6, "x");
+    assert_eq!(ran(), 1, "an event");
+    hand.watch("DELETED", "b", 7, "x");
+    assert_eq!(ran(), 1, "the state that a deletion carries");
+    hand.now = Time::from_millis(2_000);
+    hand.tell(IoEvent::Tick);
+    while handler.step() == Step::Delivered {}
+    assert_eq!((ran(), resyncs.load(Ordering::Relaxed)), (0, 2), "a resync repeats what is there");
+    let expired = r#"{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}"#;
+    let watch = hand.last.expect("a watch is open");
+    hand.tell(IoEvent::Body(watch, expired.as_bytes()));
+    hand.now = Time::from_millis(4_000);
+    hand.tell(IoEvent::Tick);
+    hand.answer_list("20", &[object("a", "6", "x"), object("d", "15", "")]);
+    assert_eq!(versions(&informer), ["web/a@6", "web/d@15"]);
+    assert_eq!(ran(), 1, "neither what a relist has not changed nor the tombstone of what it lacks");
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_of_a_streaming_list() {
+    let (spec, count) = counted(spec().strategy(ListStrategy::Streaming));
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    let id = hand.last.expect("a streaming list was sent");
+    hand.tell(IoEvent::Head(id, &Head::new(200)));
+    hand.watch("ADDED", "a", 5, "");
+    hand.watch("ADDED", "b", 6, "");
+    let marker = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    hand.tell(IoEvent::Body(id, marker.as_bytes()));
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
+    assert_eq!(count.load(Ordering::Relaxed), 2, "not again at the end marker");
+}
+
+#[test]
+fn a_transform_that_rejects_or_panics_costs_one_object_and_stops_nothing() {
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let seen = failures.clone();
+    let observer = Arc::new(move |event: &Observed<'_>| {
+        if let Observed::Notice { notice: Notice::Failure(failure), .. } = event {
+            seen.lock().push(failure.to_string());
+        }
+    });
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let picky = |object: DynamicObject| match object.json() {
+        json if json.contains(r#""l":"odd""#) => Err(DecodeError::new("too odd")),
+        json if json.contains(r#""l":"bomb""#) => panic!("a panic that belongs to the test"),
+        _ => Ok(object),
+    };
+    let informer = factory.informer(spec().transform(picky)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    hand.answer_list(
+        "5",
+        &[object("a", "1", ""), object("b", "2", "odd"), object("c", "3", "bomb"), object("d", "4", "")],
+    );
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"]);
+    assert_eq!((informer.has_synced(), informer.phase()), (true, Phase::Watching), "the list stands without the two");
+    hand.watch("MODIFIED", "a", 6, "odd");
+    hand.watch("MODIFIED", "d", 7, "bomb");
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"], "the last good objects stay");
+    hand.watch("MODIFIED", "b", 8, "");
+    hand.watch("DELETED", "a", 9, "odd");
+    assert_eq!(versions(&informer), ["web/b@8", "web/d@4"], "what is good again comes, what is gone goes");
+    assert_eq!(informer.phase(), Phase::Watching);
+    let failures = failures.lock();
+    for (at, (key, reason)) in
+        [("web/b", "too odd"), ("web/c", "panic"), ("web/a", "too odd"), ("web/d", "panic")].iter().enumerate()
+    {
+        let text = failures.get(at).unwrap_or_else(|| panic!("failure {at} is missing: {failures:?}"));
+        assert!(text.contains(key) && text.contains(reason), "{at}: {text}");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ use crate::decode::{DecodeJob, Decoded, Ticket};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
-use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason};
+use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
 use crate::store::{Commit, Receipt, Staged};
 use crate::time::{Clock, Deadline, Duration, Time};
@@ -152,6 +152,12 @@ pub enum Input<'a, T> {
     Committed(Receipt),
     /// Time passed.
     Tick,
+    /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
+    /// clock of `now` turn out to disagree by more than before: then this machine may have slept with its clock (a
+    /// virtual machine, a laptop), and a watch that is open is opened anew on a fresh connection, at the same version. A
+    /// clock that is set back changes nothing. It may be left out: then such a sleep is found by the deadline of a silent
+    /// watch, and a `Retry-After` date in an answer without a `Date` is passed over.
+    WallClock(Duration),
     /// A handler is there. It is attached as soon as a complete list is in the store.
     AddHandler {
         /// Its number; one that was never used before.
@@ -366,6 +372,7 @@ impl<T> Informer<T> {
             Input::Decoded(decoded) => self.decoded(decoded),
             Input::Committed(receipt) => self.committed(now, receipt),
             Input::Tick => {}
+            Input::WallClock(unix) => self.reflector.wall_clock(now, unix),
             Input::AddHandler { id, resync } => self.add_handler(now, id, resync),
             Input::RemoveHandler { id } => {
                 if let Some(at) = self.handlers.iter().position(|handler| handler.id == id) {
@@ -389,11 +396,17 @@ impl<T> Informer<T> {
     /// When the machine wants to be called again.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
-        let resync = resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: "resync" });
+        let resync =
+            resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: why::RESYNC });
         let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
         // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
         let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
         Some(Deadline { at, ..soonest })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reflector(&self) -> &Reflector {
+        &self.reflector
     }
 
     fn is_current(&mut self, id: RequestId) -> bool {

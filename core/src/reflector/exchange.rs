@@ -5,7 +5,7 @@
 //!                                          └─else─► failing (the body is read, bounded) ──end──►
 //! ```
 
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use crate::time::{Deadline, Duration, Time};
 use crate::wire::{Body, Head, RequestId, Status, WireError};
 use alloc::vec::Vec;
@@ -25,6 +25,8 @@ pub(super) struct Exchange {
     ends_at: Option<Time>,
     /// Since when the body is not being read.
     paused_at: Option<Time>,
+    /// The wall clock when the head came, if it is known.
+    unix: Option<Duration>,
 }
 
 enum Stage {
@@ -45,6 +47,7 @@ impl Exchange {
             head_within,
             ends_at: None,
             paused_at: None,
+            unix: None,
         }
     }
 
@@ -58,6 +61,11 @@ impl Exchange {
         if matches!(self.stage, Stage::Connecting) {
             self.stage = Stage::AwaitingHead;
         }
+    }
+
+    /// What the wall clock says as the head comes: a date in it may have nothing else to be read against.
+    pub(super) fn at_unix(&mut self, unix: Option<Duration>) {
+        self.unix = unix;
     }
 
     /// Takes the head. `Some` if the answer is good: its decoder.
@@ -92,7 +100,7 @@ impl Exchange {
         // A redirect or another 2xx is not an answer that this protocol has: it fails with its code.
         let text = if head.content_encoding.is_none() { text.as_slice() } else { &[] };
         let status = Status::from_response(head.status, text);
-        let asked = head.retry_after().or(status.retry_after);
+        let asked = head.retry_after_at(self.unix).or(status.retry_after);
         Some((status, asked))
     }
 
@@ -105,16 +113,23 @@ impl Exchange {
         matches!(self.stage, Stage::Connecting | Stage::AwaitingHead)
     }
 
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused_at.is_some()
+    }
+
     pub(super) fn pause(&mut self, now: Time) {
         self.paused_at.get_or_insert(now);
     }
 
-    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness.
-    pub(super) fn resume(&mut self, now: Time) {
-        let Some(from) = self.paused_at.take() else { return };
+    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness. Says when it
+    /// was paused, if it was.
+    pub(super) fn resume(&mut self, now: Time) -> Option<Time> {
+        let from = self.paused_at.take()?;
         self.last_byte = self.last_byte + now.since(self.last_byte.max(from));
         self.opened_at = self.opened_at + now.since(from);
         self.ends_at = self.ends_at.map(|at| at + now.since(from));
+        Some(from)
     }
 
     /// True if the server should have ended the body, and did not.
@@ -128,17 +143,14 @@ impl Exchange {
             return None;
         }
         match self.stage {
-            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
-            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
+            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: why::CONNECTING }),
+            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: why::HEAD }),
             Stage::Open => {
-                let silence =
-                    silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
-                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: "end of a watch" });
+                let silence = silence.map(|silence| Deadline { at: self.last_byte + silence, why: why::SILENCE });
+                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: why::END_OF_WATCH });
                 Deadline::sooner(silence, end)
             }
-            Stage::Failing { .. } => {
-                Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" })
-            }
+            Stage::Failing { .. } => Some(Deadline { at: self.opened_at + tuning.error_body, why: why::ERROR_BODY }),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Random servers, drivers and handlers: what must hold whatever they do.
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
-use crate::informer::Input;
+use crate::informer::{InformerConfig, Input};
 use crate::listener::Overflow;
-use crate::reflector::{End, ListStrategy, Phase};
+use crate::reflector::{End, ListStrategy, Phase, why};
 use crate::time::{Duration, Time};
 use crate::wire::{Head, RequestId};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::collections::{BTreeMap, BTreeSet};
 use std::format;
 use std::string::{String, ToString};
 use std::vec;
@@ -19,6 +21,8 @@ enum Step {
     Pass(u64),
     /// Sleep until the deadline.
     Sleep,
+    /// The request in flight is answered as a good server does; a watch is opened.
+    Good,
     Connected,
     Head(u16, Option<&'static str>, Option<&'static str>),
     /// A part of a body: which one, and where it is cut.
@@ -72,7 +76,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0u64..3_000).prop_map(Step::Pass),
         1 => (0u64..1_000_000).prop_map(Step::Pass),
-        6 => Just(Step::Sleep),
+        8 => Just(Step::Sleep),
+        5 => Just(Step::Good),
         2 => Just(Step::Connected),
         6 => head(),
         10 => (0..bodies().len(), 0usize..400).prop_map(|(which, cut)| Step::Body(which, cut)),
@@ -120,6 +125,23 @@ fn take(world: &mut World, step: &Step, bodies: &[String]) {
                 world.remove_handler(*id);
             }
         }
+        Step::Good => {
+            let awaits_head = world.current.is_some_and(|id| world.informer.reflector().reading() != Some(id));
+            match world.phase() {
+                Phase::Listing if world.current.is_some() => world.answer(200, &list("12", &[("a", "12")])),
+                Phase::Streaming => {
+                    if awaits_head {
+                        world.head(200);
+                    }
+                    // It may have given up on the head, for pages.
+                    if world.phase() == Phase::Streaming {
+                        world.body(&end_marker("12"));
+                    }
+                }
+                Phase::Opening if awaits_head => world.head(200),
+                Phase::Idle | Phase::Listing | Phase::Opening | Phase::Watching | Phase::Backoff | Phase::Stopped => {}
+            }
+        }
         // The others are answers to a request.
         Step::Connected if world.current.is_some() => world.connected(),
         Step::Head(code, retry, encoding) if world.current.is_some() => {
@@ -141,8 +163,15 @@ fn take(world: &mut World, step: &Step, bodies: &[String]) {
 
 /// Something will happen, or nothing ever has to.
 fn assert_alive(world: &World) -> Result<(), TestCaseError> {
-    let waits = world.current.is_some() || world.deadline.is_some() || world.has_kept();
-    prop_assert!(waits, "a machine that is {} does nothing for ever", world.phase());
+    let reflector = world.informer.reflector();
+    match reflector.deadline() {
+        Some(deadline) => prop_assert!(why::ALL.contains(&deadline.why), "{deadline:?} is documented nowhere"),
+        None => {
+            prop_assert!(reflector.rests(), "a machine that is {} waits for nothing", reflector.state_name());
+            // What it rests for is the driver's to do.
+            prop_assert!(world.has_kept() || matches!(world.phase(), Phase::Idle | Phase::Stopped));
+        }
+    }
     prop_assert!(world.paused.is_none() || world.has_kept(), "paused, with nothing left to decode");
     match world.phase() {
         Phase::Streaming | Phase::Opening | Phase::Watching => prop_assert!(world.current.is_some()),
@@ -161,21 +190,69 @@ fn strategy() -> impl Strategy<Value = ListStrategy> {
     prop::sample::select(vec![ListStrategy::Auto, ListStrategy::Streaming, ListStrategy::Paged])
 }
 
+/// Half of all machines probe after seconds, so that these runs get there.
+fn config_of(strategy: ListStrategy, seed: u64) -> InformerConfig {
+    let mut config = config(strategy);
+    if seed % 2 == 0 {
+        config.reflector.tuning.version_probe = Duration::from_secs(3);
+    }
+    config
+}
+
 fn run(strategy: ListStrategy, seed: u64, lazy: bool, steps: &[Step]) -> Result<World, TestCaseError> {
+    walk(strategy, seed, lazy, steps, |_| {})
+}
+
+/// Takes the steps, and shows the world after each.
+fn walk(
+    strategy: ListStrategy,
+    seed: u64,
+    lazy: bool,
+    steps: &[Step],
+    mut look: impl FnMut(&World),
+) -> Result<World, TestCaseError> {
     let bodies = bodies();
-    let mut world = World::with(config(strategy), seed);
+    let mut world = World::with(config_of(strategy, seed), seed);
     world.lazy = lazy;
     world.input(Input::Start);
     let start = world.now;
     for step in steps {
         take(&mut world, step, &bodies);
         assert_alive(&world)?;
+        look(&world);
     }
     // At the very worst, the server is kept happy enough for no wait ever to grow.
     let sends = world.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count() as u64;
     let most = AT_ONCE * (world.now.since(start).as_millis() as u64 / 800 + 1);
     prop_assert!(sends <= most, "{sends} requests in {:?}", world.now.since(start));
     Ok(world)
+}
+
+/// Every state waits for something, with each reason that it can have, and the random servers above get everywhere.
+#[test]
+fn every_state_is_walked_through_and_waits_for_something_with_a_documented_reason() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = BTreeSet::new();
+    for seed in 0..600 {
+        let strategy = [ListStrategy::Auto, ListStrategy::Paged][seed as usize / 2 % 2];
+        let steps = prop::collection::vec(step(), 150).new_tree(&mut runner).expect("steps").current();
+        let looked = walk(strategy, seed, seed % 3 == 0, &steps, |world| {
+            let reflector = world.informer.reflector();
+            seen.insert((reflector.state_name(), reflector.deadline().map(|deadline| deadline.why)));
+        });
+        looked.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+    let request = |state| [why::CONNECTING, why::HEAD, why::ERROR_BODY].map(|why| (state, Some(why)));
+    let mut all: BTreeSet<_> = ["listing", "streaming", "opening", "probing"].into_iter().flat_map(request).collect();
+    all.extend(["listing", "streaming", "probing", "watching"].map(|state| (state, Some(why::SILENCE))));
+    all.extend([
+        ("watching", Some(why::END_OF_WATCH)),
+        ("watching", Some(why::PROBE)),
+        ("backoff", Some(why::BACKOFF)),
+        ("finished list", None),
+    ]);
+    let missed: Vec<_> = all.difference(&seen).collect();
+    assert!(missed.is_empty(), "never seen: {missed:?}");
 }
 
 proptest! {

@@ -25,6 +25,7 @@
 
 use crate::factory::instant;
 use crate::http::{Fault, Outgoing, Wire};
+use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
 use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
@@ -33,7 +34,6 @@ use informer_runtime::{Config, Error};
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// How long a call may take by default: longer than the slowest admission webhook may (30 s is their cap; 10 s is
@@ -52,7 +52,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the TLS settings, the token or the user cannot be used.
+    /// If the TLS settings, the token or the user cannot be used, or if HTTP/2 is asked for, which this runtime does not
+    /// speak.
     pub fn connect(config: Config) -> Result<Self, Error> {
         config.check()?;
         Ok(Client { transport: Arc::new(Transport::new(config)?), timeout: DEFAULT_TIMEOUT })
@@ -180,7 +181,8 @@ impl Client {
             repeatable: request.is_repeatable(),
         };
         let limits = Limits { connect: by, answer: Some(by) };
-        let mut answer = self.transport.exchange(&outgoing, true, &limits, &Nobody)?;
+        let reuse = !self.transport.renews_certificate(refresh);
+        let mut answer = self.transport.exchange(&outgoing, reuse, &limits, &Nobody)?;
         let mut body = Vec::new();
         let mut part = vec![0; crate::http::BUFFER];
         loop {
@@ -208,7 +210,7 @@ impl fmt::Debug for Client {
 struct Nobody;
 
 impl Watcher for Nobody {
-    fn connecting(&self, _: &TcpStream) -> Result<(), Fault> {
+    fn connecting(&self, _: &Handle) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -12,13 +12,13 @@
 
 use crate::factory::Inner;
 use crate::http::{BUFFER, Fault, Outgoing, Wire};
+use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
 use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId, Verb};
 use informer_runtime::factory::Life;
 use informer_runtime::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 /// Bytes of one connection that the driver has not taken yet, beyond which its reader waits.
@@ -53,7 +53,7 @@ pub(crate) struct Link {
 
 struct State {
     /// To shut it; none while there is nothing to shut.
-    socket: Option<TcpStream>,
+    socket: Option<Handle>,
     untaken: usize,
     paused: bool,
     cancelled: bool,
@@ -104,8 +104,7 @@ impl Link {
         let mut state = self.state.lock();
         state.cancelled = true;
         match state.socket.take() {
-            // It may be closed already.
-            Some(socket) => _ = socket.shutdown(Shutdown::Both),
+            Some(socket) => socket.shut(),
             None => state.life = None,
         }
         self.changed.notify_all();
@@ -129,7 +128,8 @@ impl Reader {
         if let Some(gate) = self.inner.core.gate() {
             gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         }
-        if request.fresh_connection {
+        let renewed = transport.renews_certificate(request.refresh_credentials);
+        if request.fresh_connection || renewed {
             transport.forget_idle();
         }
         let server = &transport.config.server;
@@ -147,7 +147,8 @@ impl Reader {
         // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
         let shares = request.verb != Verb::Watch;
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
-        let mut answer = transport.exchange(&outgoing, shares && !request.fresh_connection, &limits, self)?;
+        let reuse = shares && !request.fresh_connection && !renewed;
+        let mut answer = transport.exchange(&outgoing, reuse, &limits, self)?;
         self.push(Event::Head(answer.head));
         let mut part = vec![0; BUFFER];
         loop {
@@ -165,6 +166,9 @@ impl Reader {
         };
         if shares && !cancelled {
             transport.keep(answer.wire, &answer.body);
+            if self.inner.core.is_stopping() {
+                transport.forget_idle();
+            }
         }
         Ok(())
     }
@@ -185,7 +189,7 @@ impl Reader {
         if state.cancelled { Err(cancelled()) } else { Ok(()) }
     }
 
-    fn attach(&self, socket: std::io::Result<TcpStream>) -> Result<(), Fault> {
+    fn attach(&self, socket: std::io::Result<Handle>) -> Result<(), Fault> {
         let socket = socket?;
         let mut state = self.link.state.lock();
         if state.cancelled {
@@ -202,7 +206,7 @@ fn cancelled() -> Fault {
 }
 
 impl Watcher for Reader {
-    fn connecting(&self, socket: &TcpStream) -> Result<(), Fault> {
+    fn connecting(&self, socket: &Handle) -> Result<(), Fault> {
         self.attach(socket.try_clone())
     }
 

@@ -7,6 +7,7 @@
 //! The protocol is ureq-proto's, a state machine without IO; this file moves its bytes. One buffer of [`BUFFER`] bytes
 //! bounds what is read ahead, and the head of an answer with it.
 
+use crate::socket::{Handle, Socket};
 use informer_core::reflector::End;
 use informer_core::wire::Head;
 use informer_runtime::config::Secret;
@@ -14,7 +15,6 @@ use informer_runtime::tls;
 use rustls::{ClientConnection, StreamOwned};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 use ureq_proto::BodyMode;
 use ureq_proto::client::state::{RecvBody, RecvResponse};
@@ -118,59 +118,6 @@ impl Outgoing<'_> {
     }
 }
 
-/// A TCP socket whose reads and writes end at a deadline.
-pub(crate) struct Socket {
-    tcp: TcpStream,
-    deadline: Option<Instant>,
-}
-
-impl Socket {
-    pub(crate) fn new(tcp: TcpStream, deadline: Instant) -> Self {
-        Socket { tcp, deadline: Some(deadline) }
-    }
-
-    fn left(&self) -> io::Result<Option<std::time::Duration>> {
-        let Some(deadline) = self.deadline else { return Ok(None) };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(late()) } else { Ok(Some(left)) }
-    }
-}
-
-fn late() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "the time for it ran out")
-}
-
-/// A timeout of a socket comes as `WouldBlock` on Unix.
-fn named<T>(result: io::Result<T>) -> io::Result<T> {
-    result.map_err(
-        |error| {
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) { late() } else { error }
-        },
-    )
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.tcp.set_read_timeout(Some(left))?;
-        }
-        named(self.tcp.read(buffer))
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.tcp.set_write_timeout(Some(left))?;
-        }
-        named(self.tcp.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.tcp.flush()
-    }
-}
-
 enum Stream {
     Plain(Socket),
     Tls(Box<StreamOwned<ClientConnection, Socket>>),
@@ -245,19 +192,13 @@ impl Wire {
     }
 
     /// A second handle of the socket, to shut it from another thread.
-    pub(crate) fn handle(&mut self) -> io::Result<TcpStream> {
-        self.stream.socket().tcp.try_clone()
+    pub(crate) fn handle(&mut self) -> io::Result<Handle> {
+        self.stream.socket().handle().try_clone()
     }
 
     /// When reads and writes end at the latest; never if `None`.
     pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
-        let socket = self.stream.socket();
-        socket.deadline = deadline;
-        if deadline.is_none() {
-            socket.tcp.set_read_timeout(None)?;
-            socket.tcp.set_write_timeout(None)?;
-        }
-        Ok(())
+        self.stream.socket().set_deadline(deadline)
     }
 
     /// True if any of the answer to the last request came.
@@ -267,14 +208,7 @@ impl Wire {
 
     /// False if the server has closed an idle connection, or says something unasked on it.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        let tcp = &self.stream.socket().tcp;
-        let silent = |tcp: &TcpStream| {
-            tcp.set_nonblocking(true)?;
-            let peeked = tcp.peek(&mut [0]);
-            tcp.set_nonblocking(false)?;
-            Ok::<_, io::Error>(matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        };
-        silent(tcp).unwrap_or(false)
+        self.stream.socket().is_quiet()
     }
 
     /// Sends a request and reads the head of its answer.
@@ -396,9 +330,9 @@ impl Drop for Wire {
         if let Stream::Tls(stream) = &mut self.stream {
             stream.conn.send_close_notify();
             // A courtesy: a server that is gone does not need it, and it must not wait.
-            let _ = stream.sock.tcp.set_nonblocking(true);
-            let _ = stream.conn.write_tls(&mut stream.sock.tcp);
+            stream.sock.hurry();
+            let _ = stream.conn.write_tls(&mut stream.sock);
         }
-        let _ = self.stream.socket().tcp.shutdown(Shutdown::Both);
+        self.stream.socket().handle().shut();
     }
 }

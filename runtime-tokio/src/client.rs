@@ -176,20 +176,21 @@ impl Client {
             content_type: request.content_type,
             body: request.body.clone(),
             refresh_credentials,
-        })?;
-        let route = Route { reuse: true, repeatable: request.is_repeatable(), within: self.timeout };
+        });
+        let outgoing = outgoing.await?;
+        let repeatable = request.is_repeatable();
+        let route = Route { watch: false, reuse: true, repeatable, within: self.timeout };
         let broken = |(Fault::Refused(reason) | Fault::Broken(reason))| failed(request, reason);
-        let (mut connection, response) = self.connector.send(outgoing, route, || ready(())).await.map_err(broken)?;
-        let code = response.status().as_u16();
-        let mut incoming = response.into_body();
+        let mut answer = self.connector.send(&outgoing, route, || ready(())).await.map_err(broken)?;
+        let code = answer.head.status;
         let mut body = Vec::new();
-        while let Some(part) = connection.part(&mut incoming).await {
+        while let Some(part) = answer.part().await {
             body.extend_from_slice(&part.map_err(broken)?);
             if body.len() > MAX_ANSWER {
                 return Err(failed(request, format!("the answer is longer than {MAX_ANSWER} bytes")));
             }
         }
-        self.connector.give_back(connection).await;
+        self.connector.finished(answer, route).await;
         Ok((code, body))
     }
 }

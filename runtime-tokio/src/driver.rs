@@ -166,30 +166,30 @@ async fn carry_out(
         body: Vec::new(),
         refresh_credentials: request.refresh_credentials,
     };
-    let outgoing = runtime.client.connector().request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
-    // A watch has its connection to itself, so that its end can close it.
-    let reuse = !request.fresh_connection && request.verb != Verb::Watch;
-    let route = Route { reuse, repeatable: true, within: request.connect_within };
+    let connector = runtime.client.connector();
+    let outgoing = connector.request(ask).await.map_err(|error| Fault::Broken(error.to_string()))?;
+    let route = Route {
+        watch: request.verb == Verb::Watch,
+        reuse: !request.fresh_connection,
+        repeatable: true,
+        within: request.connect_within,
+    };
     let connected = || tell(Event::Connected(id));
-    let (mut connection, response) = runtime.client.connector().send(outgoing, route, connected).await?;
-    let (parts, mut body) = response.into_parts();
-    let mut head = Head::new(parts.status.as_u16());
-    for (name, value) in &parts.headers {
-        if let Ok(value) = value.to_str() {
-            head.set(name.as_str(), value);
-        }
-    }
-    tell(Event::Head(id, head)).await;
+    let mut answer = connector.send(&outgoing, route, connected).await?;
+    tell(Event::Head(id, std::mem::take(&mut answer.head))).await;
     loop {
         // The sender is dropped with the flight, which ends this task.
         let _ = paused.wait_for(|paused| !paused).await;
-        match connection.part(&mut body).await {
+        match answer.part().await {
             Some(Ok(bytes)) => tell(Event::Body(id, bytes)).await,
             Some(Err(fault)) => return Err(fault),
             None => break,
         }
     }
-    runtime.client.connector().give_back(connection).await;
+    connector.finished(answer, route).await;
+    if runtime.core.is_stopping() {
+        connector.retire();
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@
 //! | [`informer`], [`handler`], [`lister`], [`store`] | what users hold |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
+//! | [`idle`] | connections between two requests |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod error;
 pub mod factory;
 pub mod guard;
 pub mod handler;
+pub mod idle;
 pub mod informer;
 pub mod lister;
 pub mod observe;

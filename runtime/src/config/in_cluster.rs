@@ -1,7 +1,7 @@
 //! The service account that the kubelet mounts into every pod.
 
 use super::error::{ConfigError, ConfigErrorKind};
-use super::{Config, DEFAULT_NAMESPACE, Endpoint, Surroundings, TlsSettings, TokenSource, file};
+use super::{Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Surroundings, TlsFiles, TlsSettings, TokenSource, file};
 
 /// Where the kubelet mounts token, CA and namespace.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -26,10 +26,15 @@ pub(crate) fn config(around: &Surroundings) -> Result<Config, ConfigError> {
     let namespace = namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     Ok(Config {
         server,
-        tls: TlsSettings { ca: Some(ca), ..TlsSettings::default() },
+        tls: TlsSettings {
+            ca: Some(ca),
+            files: TlsFiles { ca: Some(mount.join("ca.crt")), ..TlsFiles::default() },
+            ..TlsSettings::default()
+        },
         token: TokenSource::file(mount.join("token")),
         basic: None,
         namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        http_version: HttpVersion::default(),
         origin: format!("service account {mount:?}"),
     })
 }

@@ -47,8 +47,8 @@ mod on {
             self.0.in_scope(|| match notice {
                 Notice::Phase(phase) => tracing::debug!(%phase, "phase"),
                 Notice::Synced => tracing::info!("synced"),
-                Notice::Failure(Failure { code, reason, message, retry_in, .. }) => {
-                    tracing::warn!(code, reason, message, ?retry_in, "failure");
+                Notice::Failure(Failure { code, reason, message, repeats, retry_in, .. }) => {
+                    tracing::warn!(code, reason, message, repeats, ?retry_in, "failure");
                 }
                 other => tracing::info!(notice = ?other),
             });

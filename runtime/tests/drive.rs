@@ -389,3 +389,26 @@ fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_wa
     let (_, deadline) = hand.tell_at(now, IoEvent::Stop);
     assert_eq!(deadline, None, "after a stop there is nothing to look for");
 }
+
+#[test]
+fn a_handle_tells_when_the_server_was_heard_of_and_since_when_the_cache_lags() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (None, None, None));
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let at = |seconds: u64| factory.clock().at(Time::from_millis(seconds * 1_000));
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (at(0), None, None));
+    let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object("b", "6", ""));
+    hand.tell_at(Time::from_millis(1_000), IoEvent::Body(hand.last.unwrap(), event.as_bytes()));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    hand.tell_at(Time::from_millis(2_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    hand.tell_at(Time::from_millis(4_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(4_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    assert_eq!((informer.degraded_since(), versions(&informer).len()), (at(2), 2), "and what is cached can be read");
+    assert_eq!(informer.last_failure().map(|failure| failure.repeats), Some(1));
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Head(hand.last.unwrap(), &Head::new(200)));
+    assert_eq!((informer.last_contact(), informer.degraded_since()), (at(9), None));
+}

@@ -37,6 +37,7 @@
 mod backoff;
 mod exchange;
 pub(crate) mod failure;
+mod health;
 mod listing;
 mod opening;
 mod probing;
@@ -48,6 +49,7 @@ mod tuning;
 mod watching;
 
 pub use failure::{Failure, reason};
+pub use health::Health;
 pub use tuning::{Tuning, why};
 
 use crate::decode::foreign;
@@ -61,7 +63,8 @@ use alloc::vec::Vec;
 use backoff::{BackingOff, Backoff, Next, Wait};
 use core::fmt;
 use exchange::Exchange;
-use failure::Fault;
+use failure::{Fault, Repeats};
+use health::Record;
 use listing::Listing;
 use opening::Opening;
 use probing::Probing;
@@ -244,6 +247,8 @@ struct Memory {
     unanswered_since: Option<Time>,
     /// What the wall clock said last, since 1970, and when.
     wall: Option<(Duration, Time)>,
+    repeats: Repeats,
+    record: Record,
 }
 
 /// The machine.
@@ -278,6 +283,8 @@ impl Reflector {
                 quiet_since: Time::ZERO,
                 unanswered_since: None,
                 wall: None,
+                repeats: Repeats::default(),
+                record: Record::default(),
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -296,6 +303,10 @@ impl Reflector {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.memory.record.health()
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {
@@ -350,6 +361,7 @@ impl Reflector {
         let unix = self.memory.unix(now);
         let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
         exchange.at_unix(unix);
+        self.memory.record.contact(now);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
@@ -360,18 +372,27 @@ impl Reflector {
         self.check(now);
     }
 
-    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.body(now, bytes)) {
-            return;
+    /// Reads from the front of `bytes`. True if there is more to come of this body, also if nothing is left there: it is
+    /// to be called again when there is room for that.
+    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &mut &[u8]) -> bool {
+        let Some(exchange) = self.exchange_mut(id) else { return false };
+        let is_read = exchange.body(now, bytes);
+        self.memory.record.contact(now);
+        if !is_read {
+            return false;
         }
-        match core::mem::replace(&mut self.state, State::Idle) {
+        let more = match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_body(now, state, bytes),
             State::Streaming(state) => self.streaming_body(now, state, bytes),
             State::Watching(state) => self.watching_body(now, state, bytes),
             State::Probing(state) => self.probing_body(now, state, bytes),
-            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
-        }
+            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => {
+                self.state = state;
+                false
+            }
+        };
         self.check(now);
+        more && self.in_flight() == Some(id)
     }
 
     pub(crate) fn end(&mut self, now: Time, id: RequestId, end: &End) {
@@ -559,7 +580,7 @@ impl Reflector {
         self.backoff.next(wait, &self.config.tuning, &mut self.rng)
     }
 
-    fn report(&mut self, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
+    fn report(&mut self, now: Time, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
         if fault.code == 401 {
             self.memory.refresh_credentials = true;
         }
@@ -567,27 +588,31 @@ impl Reflector {
             // Whatever fell silent, its connection is not to be trusted.
             self.memory.fresh_connection = true;
         }
+        self.memory.record.failed(now);
+        let repeats = self.memory.repeats.count(phase, &fault);
         let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
         let Fault { code, reason, message } = fault;
-        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, retry_in }));
+        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, repeats, retry_in }));
     }
 
     /// Reports a fault and goes on after the wait that it costs.
     fn fail(&mut self, now: Time, phase: Phase, fault: Fault, wait: Wait, next: Next) {
         let wait = self.wait(wait);
-        self.report(phase, fault, Some(wait));
+        self.report(now, phase, fault, Some(wait));
         self.go_on(now, now + wait, next);
     }
 
     /// An event or a bookmark came.
     fn news(&mut self, now: Time) {
         self.memory.heard(now);
+        self.memory.record.good();
         self.alive();
     }
 
     /// Notes that a watch lives.
     fn alive(&mut self) {
         self.backoff.reset(&self.config.tuning);
+        self.memory.repeats.forget(Phase::Watching);
         self.memory.short_watches = 0;
         self.memory.internal_errors = 0;
         self.memory.was_silent = false;

@@ -46,9 +46,10 @@ impl Watching {
 }
 
 impl Reflector {
-    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &[u8]) {
-        let pieces = watching.reader.feed(bytes).into_iter();
-        self.watching_pieces(now, watching, pieces);
+    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &mut &[u8]) -> bool {
+        let (pieces, more) = watching.reader.feed(bytes);
+        self.watching_pieces(now, watching, pieces.into_iter());
+        more
     }
 
     pub(super) fn watching_pieces(&mut self, now: Time, mut watching: Watching, pieces: impl Iterator<Item = Piece>) {
@@ -105,6 +106,7 @@ impl Reflector {
         });
         if !batch.is_empty() {
             watching.seen += batch.len() as u64;
+            self.memory.record.event(now);
             self.news(now);
             // I28: an object without a version moves nothing.
             let last = batch.iter().filter(|item| !item.version.is_empty()).last();
@@ -160,7 +162,7 @@ impl Reflector {
         let tuning = &self.config.tuning;
         if watching.exchange.is_overdue(due, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
             return;
         }
@@ -174,7 +176,7 @@ impl Reflector {
         }
         if core::mem::replace(&mut self.memory.was_silent, true) {
             let fault = Fault::late("any event or bookmark of a watch, twice in a row");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
     }
@@ -190,7 +192,11 @@ impl Reflector {
     }
 
     fn note_health(&mut self, now: Time, watching: &Watching) {
-        if now.since(watching.exchange.opened_at) >= self.config.tuning.healthy_watch {
+        let (open_for, tuning) = (now.since(watching.exchange.opened_at), &self.config.tuning);
+        if open_for >= tuning.short_watch {
+            self.memory.record.good();
+        }
+        if open_for >= tuning.healthy_watch {
             self.alive_for_long();
         }
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Where they are not built each test says so and passes, unless `INFORMER_REAL_APISERVER=1` says that they must be.
-//! `INFORMER_SLOW=1` adds the tests that take minutes each; `INFORMER_FAULT_SEED=N` chooses another random schedule of
+//! `INFORMER_SLOW=1` adds the tests that take half a minute or minutes each; `INFORMER_FAULT_SEED=N` chooses another random schedule of
 //! network faults.
 #![cfg(unix)]
 

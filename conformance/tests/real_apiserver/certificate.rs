@@ -1,6 +1,6 @@
 //! The server comes back with another certificate.
 
-use crate::harness::{Cluster, cluster, eventually};
+use crate::harness::{Cluster, cluster, eventually, is_slow_wanted};
 use crate::network::quick;
 use crate::sync::{CONFIG_MAPS, map_template};
 use crate::watcher::{Collection, Watcher};
@@ -38,32 +38,7 @@ fn refused(cluster: &Cluster, watchers: &[Watcher<ConfigMap>], certificate: &str
 }
 
 #[test]
-fn a_renewed_certificate_of_the_same_authority_is_no_event() {
-    let Some(cluster) = cluster() else { return };
-    let namespace = cluster.namespace("renewed");
-    let mut maps = Collection::new(&cluster, &CONFIG_MAPS, &namespace, map_template());
-    maps.create("a");
-    maps.create("b");
-    let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), spec);
-    cluster.kill();
-    cluster.start_server_as("server-renewed");
-    // The server's own clients are of the test: they know the authority, not the certificate.
-    maps.create("c");
-    maps.delete("a");
-    for watcher in watchers {
-        watcher.agrees_with(&cluster.admin());
-        assert_eq!(about_the_certificate(&watcher), [], "{}", watcher.name);
-        for seen in watcher.seen() {
-            maps.explains(&watcher.name, &seen);
-            assert_eq!(seen.story(&format!("{namespace}/b")), ["added"], "{}", watcher.name);
-        }
-        watcher.asks_within_its_backoff();
-        watcher.stop();
-    }
-}
-
-#[test]
-fn a_rotated_authority_is_known_as_soon_as_its_file_is_replaced() {
+fn a_renewed_certificate_is_no_event_and_a_new_authority_is_known_once_its_file_is_replaced() {
     let Some(cluster) = cluster() else { return };
     let namespace = cluster.namespace("rotated");
     let mut maps = Collection::new(&cluster, &CONFIG_MAPS, &namespace, map_template());
@@ -71,7 +46,15 @@ fn a_rotated_authority_is_known_as_soon_as_its_file_is_replaced() {
     maps.create("b");
     cluster.trust("ca");
     let watchers = Watcher::synced_pair(&cluster.config("ca-file"), Some(&namespace), spec);
+    // The same authority.
+    cluster.kill();
+    cluster.start_server_as("server-renewed");
     maps.delete("a");
+    for watcher in &watchers {
+        watcher.agrees_with(&cluster.admin());
+        assert_eq!(about_the_certificate(watcher), [], "{}", watcher.name);
+    }
+    // Another one.
     refused(
         &cluster,
         &watchers,
@@ -105,6 +88,9 @@ fn a_rotated_authority_is_known_as_soon_as_its_file_is_replaced() {
 
 #[test]
 fn a_certificate_for_another_host_is_never_connected_to() {
+    if !is_slow_wanted("a certificate for another host") {
+        return;
+    }
     let Some(cluster) = cluster() else { return };
     let namespace = cluster.namespace("elsewhere");
     let maps = Collection::new(&cluster, &CONFIG_MAPS, &namespace, map_template());

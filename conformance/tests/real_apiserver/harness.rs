@@ -43,11 +43,11 @@ pub(crate) fn is_required() -> bool {
     std::env::var("INFORMER_REAL_APISERVER").is_ok_and(|value| value == "1")
 }
 
-/// True where tests that take minutes are wanted; says what is skipped where they are not.
+/// True where slow tests are wanted, too; says what is skipped where they are not.
 pub(crate) fn is_slow_wanted(what: &str) -> bool {
     let wanted = std::env::var("INFORMER_SLOW").is_ok_and(|value| value == "1");
     if !wanted {
-        println!("skipped: {what} takes minutes, which only INFORMER_SLOW=1 asks for");
+        println!("skipped: {what} is slow, and only INFORMER_SLOW=1 asks for it");
     }
     wanted
 }

@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// How long changes go on under each fault, at least.
-const PHASE: Duration = Duration::from_millis(1_200);
+const PHASE: Duration = Duration::from_millis(800);
 
 /// Deadlines that would take minutes, in seconds, and waits of one or two; the first steps stay as they are.
 pub(crate) fn impatient() -> Tuning {
     let mut tuning = quick();
-    tuning.connect = MS(2_000);
-    tuning.list_head = MS(2_500);
-    tuning.watch_head = MS(2_500);
-    tuning.list_silence = MS(2_500);
-    tuning.watch_silence = MS(2_500);
+    tuning.connect = MS(1_500);
+    tuning.list_head = MS(2_000);
+    tuning.watch_head = MS(2_000);
+    tuning.list_silence = MS(2_000);
+    tuning.watch_silence = MS(2_000);
     // The real server sends a bookmark a minute: it would be taken for one that sends none.
     tuning.unbookmarked_streams = u32::MAX;
     tuning
@@ -131,8 +131,7 @@ fn survives(namespace: &str, seed: u64, rounds: usize) {
             proxy.set(network);
             if network == Network::Refusing {
                 // Else the watches that stand are left alone.
-                cluster.kill();
-                cluster.start_server();
+                proxy.cut();
             }
             churn.until(&format!("{network:?}"), || match network {
                 Network::Good => true,

@@ -26,8 +26,8 @@ fn an_outage_is_over_for_us_six_seconds_after_it_is_over_for_the_server() {
     let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), InformerSpec::<ConfigMap>::new);
     cluster.kill();
     for watcher in &watchers {
-        // The third step is the longest.
-        watcher.fails(reason::REFUSED, 4);
+        // The third wait is the longest.
+        watcher.fails(reason::REFUSED, 3);
     }
     let (address, began) = (cluster.address(), Instant::now());
     let listens_since = thread::scope(|scope| {

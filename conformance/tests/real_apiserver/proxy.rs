@@ -61,6 +61,8 @@ struct Shared {
     upstream: SocketAddr,
     /// And how often it was set.
     network: Mutex<(Network, u64)>,
+    /// Connections that began before this was raised last are to end.
+    epoch: AtomicUsize,
     stopping: AtomicBool,
     listens: AtomicBool,
     open: AtomicUsize,
@@ -96,6 +98,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream,
             network: Mutex::new((Network::Good, 0)),
+            epoch: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             listens: AtomicBool::new(true),
             open: AtomicUsize::new(0),
@@ -121,6 +124,11 @@ impl Proxy {
         eventually("the proxy listens, or does not", || {
             if self.shared.listens.load(Ordering::Relaxed) == wanted { Ok(()) } else { Err(format!("{network:?}")) }
         });
+    }
+
+    /// Ends the connections that stand.
+    pub(crate) fn cut(&self) {
+        self.shared.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often each fault struck.
@@ -183,6 +191,7 @@ struct Connection {
     client: TcpStream,
     server: TcpStream,
     since: Instant,
+    epoch: usize,
     /// Nothing passes, in either direction.
     stalled: AtomicBool,
     over: AtomicBool,
@@ -201,15 +210,18 @@ impl Connection {
             stream.set_nodelay(true).expect("a socket option");
             stream.set_read_timeout(Some(LOOK)).expect("a socket option");
         }
-        let (shared, stalled, over) = (Arc::clone(shared), AtomicBool::new(false), AtomicBool::new(false));
-        let up = Arc::new(Connection { shared, client, server, since: Instant::now(), stalled, over });
+        let (stalled, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let epoch = shared.epoch.load(Ordering::Relaxed);
+        let (shared, since) = (Arc::clone(shared), Instant::now());
+        let up = Arc::new(Connection { shared, client, server, since, epoch, stalled, over });
         let down = Arc::clone(&up);
         thread::spawn(move || up.carry_up());
         thread::spawn(move || down.carry_down());
     }
 
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || self.shared.is_stopping()
+        let is_cut = self.shared.epoch.load(Ordering::Relaxed) != self.epoch;
+        is_cut || self.over.load(Ordering::Relaxed) || self.shared.is_stopping()
     }
 
     /// Both directions end; what is not read yet is lost.

@@ -24,11 +24,12 @@
 //! ```
 
 use crate::factory::instant;
-use crate::http::{Fault, Outgoing, Wire};
+use crate::http::{Fault, Wire};
 use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
 use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
 use serde::Serialize;
@@ -168,21 +169,9 @@ impl Client {
     }
 
     fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
-        let server = &self.config().server;
-        let outgoing = Outgoing {
-            method: request.verb.method(),
-            target: server.target(&request.target),
-            host: server.authority(),
-            accept: "application/json",
-            accept_encoding: "identity",
-            authorization: self.transport.authorization(refresh)?,
-            content_type: request.content_type,
-            body: &request.body,
-            repeatable: request.is_repeatable(),
-        };
+        let outgoing = Outgoing::call(self.config(), request, refresh)?;
         let limits = Limits { connect: by, answer: Some(by) };
-        let reuse = !self.transport.renews_certificate(refresh);
-        let mut answer = self.transport.exchange(&outgoing, reuse, &limits, &Nobody)?;
+        let mut answer = self.transport.exchange(&outgoing, &limits, &Nobody)?;
         let mut body = Vec::new();
         let mut part = vec![0; crate::http::BUFFER];
         loop {
@@ -195,8 +184,9 @@ impl Client {
             }
             body.extend_from_slice(&part[..read]);
         }
-        self.transport.keep(answer.wire, &answer.body);
-        Ok((answer.head.status, body))
+        let status = answer.head.status;
+        self.transport.keep(answer, &outgoing);
+        Ok((status, body))
     }
 }
 

@@ -11,12 +11,13 @@
 //! of the user's and delivers nothing.
 
 use crate::factory::Inner;
-use crate::http::{BUFFER, Fault, Outgoing, Wire};
+use crate::http::{BUFFER, Fault, Wire};
 use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
 use informer_core::reflector::End;
-use informer_core::wire::{Head, Request, RequestId, Verb};
+use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::factory::Life;
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -128,28 +129,10 @@ impl Reader {
         if let Some(gate) = self.inner.core.gate() {
             gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         }
-        let renewed = transport.renews_certificate(request.refresh_credentials);
-        if request.fresh_connection || renewed {
-            transport.forget_idle();
-        }
-        let server = &transport.config.server;
-        let outgoing = Outgoing {
-            method: request.verb.method(),
-            target: server.target(&request.target()),
-            host: server.authority(),
-            accept: request.accept,
-            accept_encoding: request.accept_encoding,
-            authorization: transport.authorization(request.refresh_credentials)?,
-            content_type: "",
-            body: &[],
-            repeatable: true,
-        };
-        // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
-        let shares = request.verb != Verb::Watch;
+        let outgoing = Outgoing::request(&transport.config, request)?;
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
-        let reuse = shares && !request.fresh_connection && !renewed;
-        let mut answer = transport.exchange(&outgoing, reuse, &limits, self)?;
-        self.push(Event::Head(answer.head));
+        let mut answer = transport.exchange(&outgoing, &limits, self)?;
+        self.push(Event::Head(std::mem::take(&mut answer.head)));
         let mut part = vec![0; BUFFER];
         loop {
             self.wait_for_room()?;
@@ -164,8 +147,8 @@ impl Reader {
             state.socket = None;
             state.cancelled
         };
-        if shares && !cancelled {
-            transport.keep(answer.wire, &answer.body);
+        if !cancelled {
+            transport.keep(answer, &outgoing);
             if self.inner.core.is_stopping() {
                 transport.forget_idle();
             }
@@ -236,6 +219,7 @@ mod tests {
     use super::*;
     use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
     use informer_core::reflector::ListStrategy;
+    use informer_core::wire::Verb;
     use informer_sim::{Served, Server};
     use std::sync::OnceLock;
     use std::time::Duration;

@@ -21,7 +21,7 @@
 //!
 //! | you want | take |
 //! |---|---|
-//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`Informer::index`] |
+//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`index`](InformerHandle::index) |
 //! | to be told | [`Informer::handle`], [`events`](Informer::events) |
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
@@ -72,6 +72,7 @@ pub use informer_core::object::{
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
+pub use informer_core::store::IndexValue;
 pub use informer_runtime::api::Preconditions;
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
@@ -79,4 +80,5 @@ pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::pages::{Page, PageToken, Pages};
 pub use informer_runtime::{Config, Error, Lagging};

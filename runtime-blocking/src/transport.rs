@@ -1,11 +1,13 @@
 //! [`Transport`]: connections to one API server: name resolution, TCP, TLS, and those that wait idle.
 
-use crate::http::{Body, Fault, Outgoing, Wire};
+use crate::http::{Body, Fault, Wire};
 use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::Error;
-use informer_runtime::config::{Config, HttpVersion, Secret};
+use informer_runtime::addresses::shares;
+use informer_runtime::config::{Config, HttpVersion};
 use informer_runtime::idle::Idle;
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::tls::{self, TlsSource};
 use rustls::ClientConnection;
 use rustls_pki_types::ServerName;
@@ -51,19 +53,22 @@ impl Transport {
         Ok(Transport { config, tls, idle: Idle::default() })
     }
 
-    /// The `Authorization` header for a request that starts now.
-    pub(crate) fn authorization(&self, refresh: bool) -> Result<Option<Secret>, Fault> {
-        self.config.authorization(refresh).map_err(|error| Fault::broken(&error).because(error))
-    }
-
     /// Sends a request, over an idle connection if it may and there is one, and reads the head of its answer.
     pub(crate) fn exchange(
         &self,
-        outgoing: &Outgoing<'_>,
-        may_reuse: bool,
+        outgoing: &Outgoing,
         limits: &Limits,
         watcher: &dyn Watcher,
     ) -> Result<Answer, Fault> {
+        if outgoing.fresh {
+            // What lies beside a suspect is suspect.
+            self.forget_idle();
+            if let Some((source, _)) = &self.tls {
+                source.suspect();
+            }
+        }
+        // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
+        let may_reuse = !outgoing.fresh && !outgoing.watch;
         if let Some(mut wire) = may_reuse.then(|| self.take_idle()).flatten() {
             watcher.connected(&mut wire)?;
             wire.set_deadline(limits.answer)?;
@@ -81,27 +86,16 @@ impl Transport {
         Ok(Answer { wire, head, body })
     }
 
-    /// Keeps a connection for another request if it is good for one.
-    pub(crate) fn keep(&self, wire: Wire, body: &Body) {
-        if wire.is_reusable(body) {
-            self.idle.keep(wire);
+    /// Keeps the connection of an answer for another request if it is good for one.
+    pub(crate) fn keep(&self, answer: Answer, outgoing: &Outgoing) {
+        if !outgoing.watch && answer.wire.is_reusable(&answer.body) {
+            self.idle.keep(answer.wire);
         }
     }
 
     /// Forgets idle connections: they may be as dead as the one that is suspected.
     pub(crate) fn forget_idle(&self) {
         self.idle.clear();
-    }
-
-    /// True if a refused certificate is to be read again: connections that stand go on showing the old one.
-    pub(crate) fn renews_certificate(&self, refresh: bool) -> bool {
-        match &self.tls {
-            Some((source, _)) if refresh && self.config.has_certificate() => {
-                source.suspect();
-                true
-            }
-            _ => false,
-        }
     }
 
     fn take_idle(&self) -> Option<Wire> {
@@ -115,12 +109,13 @@ impl Transport {
             return self.shake_hands(open_unix(path, by)?, by, watcher);
         }
         let mut refused = None;
-        for address in resolve(server.host(), server.port(), by)? {
+        let addresses = resolve(server.host(), server.port(), by)?;
+        for (address, patience) in shares(addresses, by.saturating_duration_since(Instant::now())) {
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            match TcpStream::connect_timeout(&address, left) {
+            match TcpStream::connect_timeout(&address, patience.min(left)) {
                 Ok(tcp) => {
                     // Requests are written whole: waiting for more to send only delays them.
                     let _ = tcp.set_nodelay(true);

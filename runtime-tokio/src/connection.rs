@@ -27,17 +27,17 @@ pub(crate) mod http2;
 
 use dial::Dialer;
 use hyper::body::Bytes;
-use hyper::header::{self, HeaderValue};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::http::response::Parts;
 use informer_core::wire::Head;
-use informer_runtime::config::{ConfigError, HttpVersion, Secret, TokenSource};
+use informer_runtime::config::{HttpVersion, TokenSource};
 use informer_runtime::idle::Idle;
+use informer_runtime::outgoing::{Outgoing, head};
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::{Config, Error};
 use std::future::Future;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 /// How often one request is sent: on a connection that turns out dead or full, on another one, and on a new one.
 const MAX_SENDS: usize = 3;
@@ -49,27 +49,6 @@ pub(crate) const READ_BUFFER: usize = 64 * 1024;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-/// What stands in a request, whoever makes it.
-pub(crate) struct Ask<'a> {
-    pub(crate) method: &'a str,
-    /// Path and query, without the server's base path.
-    pub(crate) target: &'a str,
-    pub(crate) accept: &'a str,
-    pub(crate) accept_encoding: &'a str,
-    /// The type of `body`, if it is not empty.
-    pub(crate) content_type: &'a str,
-    pub(crate) body: Vec<u8>,
-    pub(crate) refresh_credentials: bool,
-}
-
-/// A request as it goes out, with a whole URL; no header of it depends on the connection.
-pub(crate) struct Outgoing {
-    head: Request<()>,
-    body: Bytes,
-    /// Our certificate was refused, and a connection that stands goes on showing it.
-    renewed: bool,
-}
 
 /// Why there is no answer, or not all of it.
 pub(crate) enum Fault {
@@ -88,19 +67,6 @@ pub(crate) struct Lost {
     dead: bool,
 }
 
-/// How a request may get its connection.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    /// It is a watch, and open for minutes.
-    pub(crate) watch: bool,
-    /// A connection that stands will do.
-    pub(crate) reuse: bool,
-    /// It reads: it may be sent again if its connection was dead before the head came.
-    pub(crate) repeatable: bool,
-    /// How long name resolution, connect and TLS may take.
-    pub(crate) within: Duration,
-}
-
 /// An answer whose head has come.
 pub(crate) struct Answer {
     pub(crate) head: Head,
@@ -113,14 +79,8 @@ enum Body {
 }
 
 impl Answer {
-    fn new(status: StatusCode, headers: &HeaderMap, body: Body) -> Self {
-        let mut head = Head::new(status.as_u16());
-        for (name, value) in headers {
-            if let Ok(value) = value.to_str() {
-                head.set(name.as_str(), value);
-            }
-        }
-        Answer { head, body }
+    fn new(parts: &Parts, body: Body) -> Self {
+        Answer { head: head(parts.status.as_u16(), &parts.headers), body }
     }
 
     /// The next part of the body; `None` at its end.
@@ -205,64 +165,37 @@ impl Connector {
         &self.config
     }
 
-    /// The request as it goes out.
-    pub(crate) async fn request(&self, ask: Ask<'_>) -> Result<Outgoing, Error> {
-        let server = &self.config.server;
-        let url = format!("{}://{}{}", server.scheme().as_str(), server.authority(), server.target(ask.target));
-        let mut request = Request::builder()
-            .method(ask.method)
-            .uri(url)
-            .header(header::USER_AGENT, concat!("informer/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, ask.accept)
-            .header(header::ACCEPT_ENCODING, ask.accept_encoding);
-        if !ask.body.is_empty() {
-            request = request.header(header::CONTENT_TYPE, ask.content_type);
-        }
-        let unsendable = |source: Box<dyn std::error::Error + Send + Sync>| Error::Transport {
-            request: format!("{} {}", ask.method, ask.target),
-            reason: format!("the request cannot be written: {source}"),
-            source: Some(source),
-        };
-        let value = self.authorization(ask.refresh_credentials).await.map_err(|gone| unsendable(gone.into()))?;
-        if let Some(value) = value? {
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|error| unsendable(error.into()))?;
-            value.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, value);
-        }
-        let head = request.body(()).map_err(|error| unsendable(error.into()))?;
-        let renewed = ask.refresh_credentials && self.config.has_certificate();
-        if renewed {
-            self.dialer.suspect();
-        }
-        Ok(Outgoing { head, body: Bytes::from(ask.body), renewed })
-    }
-
-    /// Fails if the runtime shuts down meanwhile.
-    async fn authorization(&self, refresh: bool) -> Result<Result<Option<Secret>, ConfigError>, JoinError> {
+    /// Makes a request; `None` if the runtime shuts down meanwhile.
+    pub(crate) async fn prepare(
+        &self,
+        make: impl FnOnce(&Config) -> Result<Outgoing, Error> + Send + 'static,
+    ) -> Option<Result<Outgoing, Error>> {
         if !matches!(self.config.token, TokenSource::File(_)) {
-            return Ok(self.config.authorization(refresh));
+            return Some(make(&self.config));
         }
         // A network mount that hangs must not stop the tasks of this thread.
         let config = Arc::clone(&self.config);
-        spawn_blocking(move || config.authorization(refresh)).await
+        spawn_blocking(move || make(&config)).await.ok()
     }
 
-    /// Sends a request and waits for the head of its answer. Awaits `connected` when a connection stands.
+    /// Sends a request and waits for the head of its answer. Name resolution, connect and TLS may take `within`; how
+    /// long the whole may take is looked after by those who ask. Awaits `connected` when a connection stands.
     pub(crate) async fn send<C: Future<Output = ()>>(
         &self,
         outgoing: &Outgoing,
-        route: Route,
+        within: Duration,
         mut connected: impl FnMut() -> C,
     ) -> Result<Answer, Fault> {
         let mut pick = Pick::Any;
-        if !route.reuse || outgoing.renewed {
-            // One connection is suspected dead: those that lie beside it no less. Streams on them go on.
+        if outgoing.fresh {
+            // What lies beside a suspect is suspect. Streams on them go on.
             self.retire();
+            self.dialer.suspect();
             pick = Pick::New;
         }
         let mut sends = 1;
         loop {
-            let (line, opened) = self.line(route, &pick).await?;
+            let (line, opened) = self.line(outgoing.watch, within, &pick).await?;
             connected().await;
             let next = match &line {
                 Line::Http2(place) if sends + 1 < MAX_SENDS => Pick::Not(place.id()),
@@ -272,7 +205,7 @@ impl Connector {
                 Ok(answer) => return Ok(answer),
                 Err(lost) => lost,
             };
-            let again = lost.unread || (lost.dead && !opened && route.repeatable);
+            let again = lost.unread || (lost.dead && !opened && outgoing.repeatable);
             if !again || sends == MAX_SENDS {
                 return Err(lost.fault);
             }
@@ -282,9 +215,9 @@ impl Connector {
     }
 
     /// Takes back what is left of an answer that was read to its end.
-    pub(crate) async fn finished(&self, answer: Answer, route: Route) {
+    pub(crate) async fn finished(&self, answer: Answer, outgoing: &Outgoing) {
         if let Body::Http1(body) = answer.body
-            && !route.watch // the next watch opens its own: kept, they would only pile up
+            && !outgoing.watch // the next watch opens its own: kept, they would only pile up
             && let Some(connection) = body.into_idle().await
         {
             self.idle.keep(connection);
@@ -301,22 +234,22 @@ impl Connector {
     }
 
     /// A connection, and whether it was opened for this request.
-    async fn line(&self, route: Route, pick: &Pick) -> Result<(Line, bool), Fault> {
-        let lane = if route.watch { &self.watches } else { &self.others };
-        if let Some(line) = self.standing(lane, route, pick).await {
+    async fn line(&self, watch: bool, within: Duration, pick: &Pick) -> Result<(Line, bool), Fault> {
+        let lane = if watch { &self.watches } else { &self.others };
+        if let Some(line) = self.standing(lane, watch, pick).await {
             return Ok((line, false));
         }
         let mut turn = None;
         if *pick != Pick::New && self.shares() {
             turn = Some(lane.opening.lock().await);
-            if let Some(line) = self.standing(lane, route, pick).await {
+            if let Some(line) = self.standing(lane, watch, pick).await {
                 return Ok((line, false));
             }
             if !self.shares() {
                 turn = None;
             }
         }
-        let (stream, version) = self.dialer.dial(route.within).await?;
+        let (stream, version) = self.dialer.dial(within).await?;
         let line = if version == HttpVersion::Http2 {
             let connection = http2::open(stream).await?;
             let place =
@@ -331,14 +264,14 @@ impl Connector {
         Ok((line, true))
     }
 
-    async fn standing(&self, lane: &Lane, route: Route, pick: &Pick) -> Option<Line> {
+    async fn standing(&self, lane: &Lane, watch: bool, pick: &Pick) -> Option<Line> {
         if *pick == Pick::New {
             return None;
         }
         if let Some(place) = lane.place(pick) {
             return Some(Line::Http2(place));
         }
-        if route.watch {
+        if watch {
             return None; // over HTTP/1.1 it has one to itself, so that its end can close it
         }
         while let Some(mut connection) = self.idle.take() {
@@ -359,12 +292,34 @@ impl Connector {
 mod tests {
     use super::*;
     use hyper::Response;
+    use informer_core::wire::{Request, RequestId, Verb};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    const READ: Route = Route { watch: false, reuse: true, repeatable: true, within: Duration::from_secs(10) };
-    const WATCH: Route = Route { watch: true, ..READ };
-    const FRESH: Route = Route { reuse: false, ..READ };
+    fn outgoing(connector: &Connector, watch: bool, fresh: bool, repeatable: bool) -> Outgoing {
+        let request = Request {
+            id: RequestId(1),
+            verb: if watch { Verb::Watch } else { Verb::List },
+            path: "/".into(),
+            query: Vec::new(),
+            accept: "application/json",
+            accept_encoding: "identity",
+            fresh_connection: fresh,
+            refresh_credentials: false,
+            connect_within: Duration::from_secs(10),
+        };
+        let mut outgoing = Outgoing::request(connector.config(), &request).unwrap();
+        outgoing.repeatable = repeatable;
+        outgoing
+    }
+
+    async fn read(connector: &Connector) -> (Answer, String) {
+        ask(connector, &outgoing(connector, false, false, true)).await
+    }
+
+    async fn watch(connector: &Connector) -> (Answer, String) {
+        ask(connector, &outgoing(connector, true, false, true)).await
+    }
 
     /// A server of HTTP/2 whose answers never end, and say the number of their connection.
     async fn number(socket: TcpStream, number: usize) {
@@ -391,18 +346,8 @@ mod tests {
         Arc::new(Connector::new(config.with_http_version(HttpVersion::Http2)).unwrap())
     }
 
-    async fn ask(connector: &Connector, route: Route) -> (Answer, String) {
-        let ask = Ask {
-            method: "GET",
-            target: "/",
-            accept: "application/json",
-            accept_encoding: "identity",
-            content_type: "",
-            body: Vec::new(),
-            refresh_credentials: false,
-        };
-        let outgoing = connector.request(ask).await.unwrap();
-        let answer = connector.send(&outgoing, route, || std::future::ready(())).await;
+    async fn ask(connector: &Connector, outgoing: &Outgoing) -> (Answer, String) {
+        let answer = connector.send(outgoing, Duration::from_secs(10), || std::future::ready(())).await;
         let mut answer = answer.unwrap_or_else(|(Fault::Refused(why) | Fault::Broken(why))| panic!("{why}"));
         let Some(Ok(first)) = answer.part().await else { panic!("a body begins") };
         (answer, String::from_utf8(first.to_vec()).unwrap())
@@ -411,15 +356,15 @@ mod tests {
     #[tokio::test]
     async fn a_fresh_request_has_a_new_connection_and_retires_the_others_whose_streams_go_on() {
         let connector = connector(number).await;
-        let (mut list, first) = ask(&connector, READ).await;
-        let (mut watch, second) = ask(&connector, WATCH).await;
+        let (mut list, first) = read(&connector).await;
+        let (mut watching, second) = watch(&connector).await;
         assert_eq!([&first, &second], ["0", "1"]);
-        assert_eq!((ask(&connector, READ).await.1, ask(&connector, WATCH).await.1), ("0".into(), "1".into()));
-        let (_fresh, third) = ask(&connector, FRESH).await;
+        assert_eq!((read(&connector).await.1, watch(&connector).await.1), ("0".into(), "1".into()));
+        let (_fresh, third) = ask(&connector, &outgoing(&connector, false, true, true)).await;
         assert_eq!(third, "2");
-        assert_eq!(ask(&connector, READ).await.1, "2", "it serves those who come later");
-        assert_eq!(ask(&connector, WATCH).await.1, "3", "what lay beside a suspect is suspect");
-        for old in [&mut list, &mut watch] {
+        assert_eq!(read(&connector).await.1, "2", "it serves those who come later");
+        assert_eq!(watch(&connector).await.1, "3", "what lay beside a suspect is suspect");
+        for old in [&mut list, &mut watching] {
             let next = tokio::time::timeout(Duration::from_millis(20), old.part()).await;
             assert!(next.is_err(), "the stream is open");
         }
@@ -431,7 +376,7 @@ mod tests {
         let tasks: Vec<_> = (0..20)
             .map(|_| {
                 let connector = Arc::clone(&connector);
-                tokio::spawn(async move { ask(&connector, WATCH).await })
+                tokio::spawn(async move { watch(&connector).await })
             })
             .collect();
         // The answers are held: each has a stream.
@@ -458,6 +403,6 @@ mod tests {
             let _ = socket.read_to_end(&mut bytes).await;
         })
         .await;
-        assert_eq!(ask(&connector, Route { repeatable: false, ..READ }).await.1, "1");
+        assert_eq!(ask(&connector, &outgoing(&connector, false, false, false)).await.1, "1");
     }
 }

@@ -1,20 +1,17 @@
 //! [`Dialer`]: from the server's address to a stream, and the HTTP that is spoken on it.
 
 use super::{Fault, Stream};
+use informer_runtime::addresses::shares;
 use informer_runtime::config::{ALPN_HTTP2, HttpVersion};
 use informer_runtime::sync::Arc;
 use informer_runtime::tls::{self, TlsSource};
 use informer_runtime::{Config, Error};
 use rustls_pki_types::ServerName;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-/// The most addresses of one host that are tried.
-const MAX_ADDRESSES: usize = 8;
 
 pub(super) struct Dialer {
     config: Config,
@@ -75,17 +72,13 @@ impl Dialer {
         Ok(Box::new(self.tcp(within).await?))
     }
 
-    /// Tries the addresses of the host in turn. Each has an equal share of the time, and the last one all that is left:
-    /// whoever asked says when that is over.
+    /// Tries the addresses of the host in turn. When the time is over for the last one is said by whoever asked.
     async fn tcp(&self, within: Duration) -> Result<TcpStream, Fault> {
         let (host, port) = (self.config.server.host(), self.config.server.port());
         let found = lookup_host((host, port)).await;
         let found = found.map_err(|error| Fault::Refused(format!("the name {host:?} cannot be resolved: {error}")))?;
-        let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
-        let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(1);
         let mut failures = Vec::new();
-        for (at, address) in addresses.iter().enumerate() {
-            let patience = if at + 1 < addresses.len() { share } else { within };
+        for (address, patience) in shares(found, within) {
             let reason = match timeout(patience, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     // Requests are small and wait for their answer. Where this cannot be set, they are only slower.

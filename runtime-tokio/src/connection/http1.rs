@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{self, HeaderValue};
+use hyper::header;
 use hyper_util::rt::TokioIo;
 use informer_runtime::tls;
 use std::future::{Future, poll_fn};
@@ -55,25 +55,25 @@ pub(super) async fn open(stream: Box<dyn Stream>) -> Result<Connection, Fault> {
 }
 
 /// The form of HTTP/1.1: the target alone in the first line, the server in a header.
-fn written(outgoing: &Outgoing) -> Option<Request<Full<Bytes>>> {
+fn written(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
     let mut head = outgoing.head.clone();
-    let host = HeaderValue::from_str(head.uri().authority()?.as_str()).ok()?;
-    head.headers_mut().insert(header::HOST, host);
-    *head.uri_mut() = head.uri().path_and_query()?.as_str().parse().ok()?;
-    Some(head.map(|()| Full::new(outgoing.body.clone())))
+    head.headers_mut().insert(header::HOST, outgoing.host().parse()?);
+    *head.uri_mut() = outgoing.target().parse()?;
+    Ok(head.map(|()| Full::new(Bytes::copy_from_slice(&outgoing.body))))
 }
 
 impl Connection {
     pub(super) async fn send(mut self, outgoing: &Outgoing) -> Result<Answer, Lost> {
-        let Some(request) = written(outgoing) else {
-            let fault = Fault::Broken(format!("{} is no URL of a request", outgoing.head.uri()));
-            return Err(Lost { fault, unread: false, dead: false });
-        };
+        let request = written(outgoing).map_err(|error| Lost {
+            fault: Fault::Broken(error.to_string()),
+            unread: false,
+            dead: false,
+        })?;
         match self.line.until(self.sender.try_send_request(request)).await {
             Ok(response) => {
                 let (parts, incoming) = response.into_parts();
                 let body = super::Body::Http1(Body { connection: self, incoming });
-                Ok(Answer::new(parts.status, &parts.headers, body))
+                Ok(Answer::new(&parts, body))
             }
             Err(mut failed) => {
                 let unread = failed.take_message().is_some();

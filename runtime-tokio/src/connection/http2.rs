@@ -210,14 +210,14 @@ impl Place {
         let (response, mut upload) = sender.send_request(head, bare).map_err(unsent)?;
         if !bare {
             // What fails here fails the answer, too.
-            let _ = upload.send_data(outgoing.body.clone(), true);
+            let _ = upload.send_data(Bytes::copy_from_slice(&outgoing.body), true);
         }
         // Only the stream keeps the connection now.
         drop(sender);
         match response.await {
             Ok(response) => {
                 let (parts, stream) = response.into_parts();
-                Ok(Answer::new(parts.status, &parts.headers, super::Body::Http2(Body { stream, held })))
+                Ok(Answer::new(&parts, super::Body::Http2(Body { stream, held })))
             }
             Err(error) => Err(Lost {
                 fault: fault(&held, &error),
@@ -295,14 +295,21 @@ mod tests {
     use super::*;
     use h2::server;
     use hyper::Response;
+    use informer_core::{Key, Resource};
+    use informer_runtime::Config;
+    use informer_runtime::api::ApiRequest;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::timeout;
 
     /// Far more than fits in here: the server is held up by windows alone.
     const PIPE: usize = 256 * 1024 * 1024;
 
     fn get(path: &str) -> Outgoing {
-        let head = hyper::Request::builder().uri(format!("http://server{path}")).body(()).unwrap();
-        Outgoing { head, body: Bytes::new(), renewed: false }
+        let config = Config::from_url("http://server").unwrap();
+        let call = ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n")).unwrap();
+        let mut outgoing = Outgoing::call(&config, &call, false).unwrap();
+        *outgoing.head.uri_mut() = format!("http://server{path}").parse().unwrap();
+        outgoing
     }
 
     async fn answer(connection: &Connection, path: &str) -> super::super::Body {
@@ -316,6 +323,15 @@ mod tests {
         let super::super::Body::Http2(body) = body else { panic!("it came over HTTP/2") };
         let part = body.part().await?;
         Some(part.map_err(|(Fault::Refused(reason) | Fault::Broken(reason))| reason))
+    }
+
+    /// The bytes that a body has; a body that stands still fails instead of hanging.
+    async fn whole(body: &mut super::super::Body) -> usize {
+        let mut bytes = 0;
+        while let Some(part) = timeout(Duration::from_secs(60), part(body)).await.expect("the body goes on") {
+            bytes += part.unwrap().len();
+        }
+        bytes
     }
 
     /// Answers each request and goes on with `talk`.
@@ -358,11 +374,7 @@ mod tests {
             unread.push(answer(&connection, &format!("/unread/{number}")).await);
         }
         let mut read = answer(&connection, "/read").await;
-        let mut bytes = 0;
-        while let Some(part) = part(&mut read).await {
-            bytes += part.unwrap().len();
-        }
-        assert_eq!(bytes, 16 * STREAM_WINDOW as usize);
+        assert_eq!(whole(&mut read).await, 16 * STREAM_WINDOW as usize);
     }
 
     #[tokio::test]
@@ -380,10 +392,27 @@ mod tests {
         assert!(connection.place().is_some() && connection.is_open());
     }
 
+    #[tokio::test]
+    async fn a_body_that_is_dropped_unread_gives_its_window_back() {
+        let (ours, theirs) = duplex(PIPE);
+        serve(theirs, |mut stream| async move {
+            send(&mut stream, 2 * STREAM_WINDOW as usize).await;
+            let _ = stream.send_data(Bytes::new(), true);
+        });
+        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        // More than the window of the connection.
+        for number in 0..=MAX_STREAMS {
+            let mut body = answer(&connection, &format!("/dropped/{number}")).await;
+            assert!(part(&mut body).await.unwrap().is_ok());
+        }
+        let mut body = answer(&connection, "/read").await;
+        assert_eq!(whole(&mut body).await, 2 * STREAM_WINDOW as usize);
+    }
+
     /// Passes on what comes on one side, until told to be silent.
     async fn relay(mut ours: DuplexStream, mut theirs: DuplexStream, silent_after: Duration) {
         let both = tokio::io::copy_bidirectional(&mut ours, &mut theirs);
-        let _ = tokio::time::timeout(silent_after, both).await;
+        let _ = timeout(silent_after, both).await;
         // Open, and nothing comes.
         std::future::pending::<()>().await;
     }
@@ -432,11 +461,7 @@ mod tests {
         });
         let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
         let mut watch = answer(&connection, "/watch").await;
-        let mut bytes = 0;
-        while let Some(part) = part(&mut watch).await {
-            bytes += part.unwrap().len();
-        }
-        assert_eq!(bytes, 20);
+        assert_eq!(whole(&mut watch).await, 20);
     }
 
     #[tokio::test(start_paused = true)]

@@ -110,10 +110,15 @@ impl Setup {
 
 /// Starts one. Connections are numbered from 0.
 pub(crate) async fn front(served: &Served, setup: Setup) -> (SocketAddr, Arc<Seen>) {
+    front_of(served.addr(), setup).await
+}
+
+/// The same for the server at an address.
+pub(crate) async fn front_of(behind: SocketAddr, setup: Setup) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let seen = Arc::new(Seen::default());
-    let (behind, told) = (served.addr(), Arc::clone(&seen));
+    let told = Arc::clone(&seen);
     let setup = Arc::new(setup);
     tokio::spawn(async move {
         loop {

@@ -358,3 +358,25 @@ async fn a_cancelled_watch_resets_its_stream_and_leaves_the_connection_to_the_ot
     second.stop(STOP).await.unwrap();
     eventually("every connection is closed", || seen.open() == 0).await;
 }
+
+#[test]
+fn a_client_outlives_the_runtime_of_its_connections() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let served = serve();
+    put(&served, "web/a", "1");
+    // The server's runtime goes on: its thread waits for the end of the test process.
+    let (send, receive) = std::sync::mpsc::channel();
+    let behind = served.addr();
+    std::thread::spawn(move || {
+        runtime().block_on(async move {
+            send.send(front_of(behind, Setup::default()).await).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    let (addr, seen) = receive.recv().unwrap();
+    let client = h2(addr);
+    for number in 1..=2 {
+        let map = runtime().block_on(client.get::<ConfigMap>(&Key::new("web", "a")));
+        assert_eq!((map.unwrap().text(), seen.accepted()), ("1", number));
+    }
+}

@@ -63,6 +63,7 @@ mod tests {
         let config = config(&pod(&dir, "fd00::1")).unwrap();
         assert_eq!(config.server.to_string(), "https://[fd00::1]:6443");
         assert_eq!((config.namespace.as_str(), config.tls.ca.as_deref()), ("web", Some(&b"pem"[..])));
+        assert_eq!(config.tls.files.ca, Some(dir.path().join("ca.crt")), "the kubelet replaces it");
         assert_eq!(config.authorization(false).unwrap().unwrap().expose(), "Bearer one");
         dir.write("token", "two\n");
         assert_eq!(config.authorization(true).unwrap().unwrap().expose(), "Bearer two");

@@ -272,14 +272,15 @@ impl Connection {
                 passed = 0;
             }
             let struck = &self.shared.struck;
-            let room = match network {
-                Network::ResetAfter(bytes) | Network::CloseAfter(bytes) | Network::StallAfter(bytes) => bytes - passed,
-                Network::Dripping => 1,
-                Network::Good | Network::Refusing | Network::Coalescing(_) | Network::CutAt(_) => CHUNK,
-            };
             let is_due = match network {
                 Network::Coalescing(span) => held_since.is_some_and(|since: Instant| since.elapsed() >= span),
-                _ => true,
+                Network::Good
+                | Network::Refusing
+                | Network::ResetAfter(_)
+                | Network::CloseAfter(_)
+                | Network::StallAfter(_)
+                | Network::Dripping
+                | Network::CutAt(_) => true,
             };
             if is_due && !held.is_empty() {
                 struck.bursts.fetch_add(usize::from(held_since.take().is_some()), Ordering::Relaxed);
@@ -287,13 +288,13 @@ impl Connection {
                     break;
                 }
             }
-            match network {
-                Network::ResetAfter(_) if room == 0 => {
+            let room = match network {
+                Network::ResetAfter(bytes) if bytes == passed => {
                     struck.resets.fetch_add(1, Ordering::Relaxed);
                     self.reset();
                     return;
                 }
-                Network::CloseAfter(_) if room == 0 => {
+                Network::CloseAfter(bytes) if bytes == passed => {
                     struck.closes.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
@@ -301,7 +302,7 @@ impl Connection {
                     struck.cuts.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
-                Network::StallAfter(_) if room == 0 => {
+                Network::StallAfter(bytes) if bytes == passed => {
                     struck.stalls.fetch_add(1, Ordering::Relaxed);
                     self.stalled.store(true, Ordering::Relaxed);
                     while !self.is_over() && self.shared.network().1 == times {
@@ -310,8 +311,10 @@ impl Connection {
                     self.stalled.store(false, Ordering::Relaxed);
                     continue;
                 }
-                _ => {}
-            }
+                Network::ResetAfter(bytes) | Network::CloseAfter(bytes) | Network::StallAfter(bytes) => bytes - passed,
+                Network::Dripping => 1,
+                Network::Good | Network::Refusing | Network::Coalescing(_) | Network::CutAt(_) => CHUNK,
+            };
             let room = room.min(CHUNK);
             match (&self.server).read(&mut buffer[..room]) {
                 Err(error) if is_idle(&error) => {}

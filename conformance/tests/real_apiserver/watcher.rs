@@ -158,10 +158,10 @@ impl<T: Send + Sync + 'static> Watcher<T> {
         let (told, asked) = (Arc::clone(&log), Arc::clone(&cut_off));
         let mut options = FactoryOptions::observed(Arc::new(move |observed| {
             let logged = match observed {
+                Observed::Request(request) => Logged::Request(request.target()),
                 Observed::Notice { notice: Notice::Failure(failure), .. } => Logged::Failure(failure.clone()),
                 Observed::Notice { notice: Notice::Phase(phase), .. } => Logged::Phase(*phase),
-                Observed::Request(request) => Logged::Request(request.target()),
-                _ => return,
+                Observed::Notice { .. } | Observed::HandlerPanic { .. } | Observed::Reconcile(_) | _ => return,
             };
             lock(&told).push((Instant::now(), logged));
         }));

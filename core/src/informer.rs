@@ -235,7 +235,7 @@ struct Handler {
 
 enum Work {
     Decode(Ticket, RawBatch),
-    Finish { attempt: u64, version: Version },
+    Finish { attempt: u64, version: Version, set_back: bool },
     Bookmark(Version),
 }
 
@@ -547,7 +547,10 @@ impl<T> Informer<T> {
                 let rebuild = self.rebuild.is_some();
                 self.work.push_back(Work::Decode(Ticket { attempt, staged, rebuild }, batch));
             }
-            Effect::Finish { attempt, version } => self.work.push_back(Work::Finish { attempt, version }),
+            Effect::Finish { attempt, version, set_back } => {
+                self.work.push_back(Work::Finish { attempt, version, set_back });
+            }
+            Effect::Rebuild { from } => self.rebuild = Some(from),
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
@@ -599,8 +602,15 @@ impl<T> Informer<T> {
                 self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
                 true
             }
-            Some(Work::Finish { attempt, version }) => {
+            Some(Work::Finish { attempt, version, set_back }) => {
                 let staged = core::mem::take(&mut self.staged);
+                if set_back && staged.relies_on_the_store() {
+                    // Versions that were given out before are given out again (C25): what counted as unchanged need not
+                    // be. It was not decoded, so it is asked for once more.
+                    self.drop_events();
+                    self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+                    return true;
+                }
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");

@@ -205,14 +205,15 @@ impl Reflector {
             self.next_page(now, listing, end.continue_token);
             return;
         }
-        if self.memory.is_older(&version) && !self.accept_older(now, &version, &listing.ask, Phase::Listing) {
+        let set_back = self.memory.is_older(&version);
+        if set_back && !self.accept_older(now, &version, &listing.ask, Phase::Listing) {
             // Refused once: what the newest state says is then the truth.
             self.discard();
             self.begin_pages_at(now, Ask::Latest, self.config.page_size);
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
-        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
+        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone(), set_back });
         listing.version = Some(version);
         self.state = State::Listing(listing);
     }
@@ -224,6 +225,8 @@ impl Reflector {
             let text =
                 format!("the server is at version {version} and was at {known}: it was set back to an older state");
             self.report(now, phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            // It is announced: what is listed next is measured against this.
+            self.memory.version = version.clone();
             return true;
         }
         let text = format!("a cache answered with version {version}, older than {known}; asking for the newest state");

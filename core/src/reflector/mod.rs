@@ -185,10 +185,17 @@ pub(crate) enum Effect {
         staged: bool,
         batch: RawBatch,
     },
-    /// The staged list is complete and stands for `version`.
+    /// The staged list is complete and stands for `version`. `set_back`: the server was set back to it, so versions that
+    /// the store knows may stand for other contents now.
     Finish {
         attempt: u64,
         version: Version,
+        set_back: bool,
+    },
+    /// The same is known before anything of a list was read: until one of the attempt `from` or a later one is in the
+    /// store, nothing counts as unchanged.
+    Rebuild {
+        from: u64,
     },
     /// The staged list of this attempt will never be complete.
     Discard {

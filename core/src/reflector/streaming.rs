@@ -137,7 +137,8 @@ impl Reflector {
             self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
             return None;
         }
-        if self.memory.is_older(&version) && !self.accept_older(now, &version, &streaming.ask, Phase::Streaming) {
+        let set_back = self.memory.is_older(&version);
+        if set_back && !self.accept_older(now, &version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
             self.discard();
             self.begin_stream(now);
@@ -150,7 +151,7 @@ impl Reflector {
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();
-        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version });
+        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version, set_back });
         let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");
         Some(Watching::new(exchange, attempt, reader))

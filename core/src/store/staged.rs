@@ -16,6 +16,8 @@ use hashbrown::HashTable;
 /// A list on its way into the store.
 pub struct Staged<T> {
     pub(super) survivors: SlotSet,
+    /// Some of them because the list has their uid and version, unread.
+    unread: bool,
     /// In the list's order; `None` where a streaming list took an object back.
     pub(super) fresh: Vec<Option<Fresh<T>>>,
     pub(super) bad: Vec<BadItem>,
@@ -30,6 +32,7 @@ impl<T> Default for Staged<T> {
     fn default() -> Self {
         Staged {
             survivors: SlotSet::default(),
+            unread: false,
             fresh: Vec::new(),
             bad: Vec::new(),
             bad_keys: BTreeSet::new(),
@@ -42,7 +45,10 @@ impl<T> Default for Staged<T> {
 impl<T> Staged<T> {
     pub(crate) fn push(&mut self, item: Item<T>) {
         match item {
-            Item::Unchanged(slot) => self.survivors.insert(slot),
+            Item::Unchanged(slot) => {
+                self.unread = true;
+                self.survivors.insert(slot);
+            }
             Item::Fresh { known, fresh } => {
                 self.survive(known);
                 self.forgive(fresh.object.key());
@@ -65,7 +71,12 @@ impl<T> Staged<T> {
         }
     }
 
-    /// True if an item could not be built: what a strict informer asks.
+    /// True if an object stays as the store has it, for its uid and version alone.
+    pub(crate) fn relies_on_the_store(&self) -> bool {
+        self.unread
+    }
+
+    /// The first item that could not be built: what a strict informer asks.
     pub(crate) fn first_bad(&self) -> Option<&BadItem> {
         self.bad.first()
     }

@@ -195,6 +195,19 @@ fn a_server_that_was_set_back_is_read_by_the_strategy_in_force() {
 }
 
 #[test]
+fn after_a_server_was_set_back_no_version_hides_other_content() {
+    let mut world = World::probing();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(200, &list("5", &[("a", "4")]));
+    world.request();
+    world.answer(200, &list("5", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#));
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4".into(), "5".into()));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
+    assert!(world.store.get("ns/a").unwrap().json().contains("other"));
+}
+
+#[test]
 fn what_was_set_back_is_listed_until_that_works_and_never_watched_before() {
     let mut world = World::probing();
     world.answer(200, &list("3", &[]));

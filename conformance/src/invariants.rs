@@ -4,8 +4,12 @@
 //! - **Chain** (I12, I17): the old version is what this handler saw last of the key; an update keeps the uid; a resync
 //!   brings nothing new.
 //! - **View** (I3, I13): a handler that is neither removed nor busy at the end has seen exactly the store.
-//! - One `synced` at most, nothing after `removed` (I20); no request mixes a continue token with a version or asks for
-//!   an exact version (I29); the namespace index equals a fresh computation (I7).
+//! - One `synced` at most, nothing after `removed` (I20); the namespace index equals a fresh computation (I7).
+//! - Every request goes to the collection that the scenario names (B063).
+//! - No request asks for what it cannot mean (I29): a continue token beside a version or a match (W8), an exact version,
+//!   be it by name or by a limit beside a version (LIST-5, LIST-7), a watch that starts from no version or pages
+//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6). Each watch has a
+//!   `timeoutSeconds` within its bounds.
 //!
 //! ```
 //! use informer_conformance::invariants::invariants;
@@ -37,8 +41,18 @@ pub fn invariants(outcome: &Outcome, scenario: &Scenario) -> Vec<String> {
             same_view(name, &view, &outcome.store, &mut out);
         }
     }
+    let home = collection(scenario);
     for request in &outcome.requests {
+        if request.path != home {
+            out.push(format!(
+                "invariant: {} at {}ms goes to {:?}, not to {home:?}",
+                request.verb, request.at_ms, request.path
+            ));
+        }
         honest(request, &mut out);
+        if request.verb == Verb::Watch {
+            bounded(request, scenario.informer.min_watch_timeout_ms, &mut out);
+        }
     }
     namespace_index(&outcome.store, &mut out);
     out
@@ -126,13 +140,68 @@ fn same_view(name: &str, view: &View<'_>, store: &Store, out: &mut Vec<String>) 
     }
 }
 
-fn honest(request: &Request, out: &mut Vec<String>) {
-    let has = |name: &str| request.query.get(name).is_some_and(|value| !value.is_empty());
-    if request.verb == Verb::List && has("continue") && has("resourceVersion") {
-        out.push(format!("invariant: list at {}ms carries continue and resourceVersion", request.at_ms));
+/// The path of the collection, put together here and not by the code under test.
+fn collection(scenario: &Scenario) -> String {
+    let resource = &scenario.resource;
+    let base = match resource.group.as_str() {
+        "" => format!("/api/{}", resource.version),
+        group => format!("/apis/{group}/{}", resource.version),
+    };
+    match &scenario.informer.namespace {
+        Some(namespace) => format!("{base}/namespaces/{namespace}/{}", resource.resource),
+        None => format!("{base}/{}", resource.resource),
     }
-    if request.query.get("resourceVersionMatch").is_some_and(|value| value == "Exact") {
-        out.push(format!("invariant: request at {}ms asks for an exact version", request.at_ms));
+}
+
+fn honest(request: &Request, out: &mut Vec<String>) {
+    let value = |name: &str| request.query.get(name).map_or("", String::as_str);
+    let has = |name: &str| !value(name).is_empty();
+    // "0" names no state, it asks for any.
+    let names_version = !matches!(value("resourceVersion"), "" | "0");
+    let streams = has("sendInitialEvents");
+    let mut breach = |what: &str| out.push(format!("invariant: {} at {}ms {what}", request.verb, request.at_ms));
+    if value("resourceVersionMatch") == "Exact" {
+        breach("asks for an exact version");
+    }
+    match request.verb {
+        Verb::List => {
+            if has("continue") && (has("resourceVersion") || has("resourceVersionMatch")) {
+                breach("carries continue and resourceVersion");
+            }
+            if has("limit") && names_version && !has("resourceVersionMatch") {
+                breach("pairs a version with a limit, which means exactly that version");
+            }
+        }
+        Verb::Watch => {
+            if has("limit") || has("continue") {
+                breach("pages, which only a list can");
+            }
+            if !streams && !names_version {
+                breach("starts from no version");
+            }
+            if !streams && has("resourceVersionMatch") {
+                breach("carries resourceVersionMatch without initial events");
+            }
+            if streams
+                && (value("sendInitialEvents"), value("resourceVersionMatch"), value("allowWatchBookmarks"))
+                    != ("true", "NotOlderThan", "true")
+            {
+                breach("asks for initial events without their match and bookmarks");
+            }
+        }
+    }
+}
+
+/// A watch tells the server when to end it: in [min, 2·min], so that a fleet does not come back at once.
+fn bounded(watch: &Request, min_ms: u64, out: &mut Vec<String>) {
+    let least = min_ms.div_ceil(1_000);
+    let most = (min_ms / 500).max(least).max(1);
+    let told = watch.query.get("timeoutSeconds");
+    if !told.and_then(|told| told.parse().ok()).is_some_and(|told: u64| (least..=most).contains(&told)) {
+        out.push(format!(
+            "invariant: watch at {}ms has timeoutSeconds {told:?}, which is not in [{least}, {most}]",
+            watch.at_ms
+        ));
     }
 }
 
@@ -158,6 +227,8 @@ mod tests {
         fixtures::scenario(&members).unwrap()
     }
 
+    const PODS: &str = "/api/v1/pods";
+
     fn good() -> Outcome {
         let mut outcome = Outcome::new("n", VIRTUAL);
         let events = vec![
@@ -172,7 +243,7 @@ mod tests {
             indexes: [("namespace".into(), [("ns".into(), vec!["ns/a".into()])].into())].into(),
         };
         let query = [("continue".to_owned(), "t".to_owned())];
-        outcome.requests.push(Request { connection: 1, ..Request::new(0, "/p", &query, &[]) });
+        outcome.requests.push(Request { connection: 1, ..Request::new(0, PODS, &query, &[]) });
         outcome
     }
 
@@ -191,10 +262,22 @@ mod tests {
     #[test]
     fn every_breach_is_named() {
         type Breach = fn(&mut Outcome);
+        fn request(watch: &str, query: &str) -> Request {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let pairs = pairs.chain((!watch.is_empty()).then_some(("watch", watch)));
+            let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            Request { connection: 1, ..Request::new(0, PODS, &query, &[]) }
+        }
+        fn list(query: &str) -> Request {
+            request("", query)
+        }
+        fn watch(query: &str) -> Request {
+            request("true", query)
+        }
         fn h(outcome: &mut Outcome) -> &mut Vec<Event> {
             outcome.handlers.get_mut("h").unwrap()
         }
-        let breaches: [(Breach, &str); 14] = [
+        let breaches: [(Breach, &str); 23] = [
             (|o| h(o).push(Event { at_ms: 2, what: What::Add(change("ns/a", "9", None)) }), "already has"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Delete(change("z", "1", None)) }), "delete of a key that"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Update(change("z", "1", None)) }), "update of a key that"),
@@ -224,6 +307,24 @@ mod tests {
             (
                 |o| drop(o.requests[0].query.insert("resourceVersionMatch".into(), "Exact".into())),
                 "asks for an exact version",
+            ),
+            (
+                |o| drop(o.requests[0].query.insert("resourceVersionMatch".into(), "NotOlderThan".into())),
+                "continue and resourceVersion",
+            ),
+            (|o| o.requests[0].path = "/api/v1/namespaces/ns/pods".into(), "not to \"/api/v1/pods\""),
+            (|o| o.requests[0] = list("limit=5&resourceVersion=5"), "exactly that version"),
+            (|o| o.requests[0] = watch("resourceVersion=5&limit=5"), "only a list can"),
+            (|o| o.requests[0] = watch("resourceVersion=5&timeoutSeconds=601"), "not in [300, 600]"),
+            (|o| o.requests[0] = watch(""), "starts from no version"),
+            (|o| o.requests[0] = watch("resourceVersion=0"), "starts from no version"),
+            (
+                |o| o.requests[0] = watch("resourceVersion=5&resourceVersionMatch=NotOlderThan"),
+                "without initial events",
+            ),
+            (
+                |o| o.requests[0] = watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+                "match and bookmarks",
             ),
             (|o| drop(o.store.objects.insert("q/b".into(), "1".into())), "index namespace differs"),
             (|o| drop(o.store.objects.insert("ns/a".into(), "7".into())), "differs from the store"),
@@ -256,5 +357,20 @@ mod tests {
         assert!(!lagging(r#"{"name": "h", "stallMs": 50}"#, r#"[{"atMs": 420, "do": "stop"}]"#, VIRTUAL));
         assert!(!lagging(r#"{"name": "h", "removeAtMs": 900}"#, "[]", VIRTUAL));
         assert!(lagging(r#"{"name": "h", "removeAtMs": 1001}"#, "[]", VIRTUAL));
+    }
+
+    #[test]
+    fn every_collection_has_its_path() {
+        let path = |resource: &str, informer: &str| {
+            let text = format!(
+                r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], "resource": {{{resource}}}, "informer": {{{informer}}}}}"#
+            );
+            collection(&Scenario::from_str(&text).unwrap())
+        };
+        let nodes = r#""group": "", "version": "v1", "resource": "nodes", "kind": "Node", "namespaced": false"#;
+        let widgets = r#""group": "example.com", "version": "v1beta1", "resource": "widgets", "kind": "Widget", "namespaced": true"#;
+        assert_eq!(path(nodes, ""), "/api/v1/nodes");
+        assert_eq!(path(widgets, ""), "/apis/example.com/v1beta1/widgets");
+        assert_eq!(path(widgets, r#""namespace": "lab""#), "/apis/example.com/v1beta1/namespaces/lab/widgets");
     }
 }

@@ -76,7 +76,7 @@ use crate::decode::{DecodeJob, Decoded, Ticket};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
-use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason};
+use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
 use crate::store::{Commit, Receipt, Staged};
 use crate::time::{Clock, Deadline, Duration, Time};
@@ -88,6 +88,10 @@ use core::fmt;
 
 /// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Steps that wait for an effect before what is held of a compressed body is left alone: bookmarks are no bytes to decode,
+/// and still take room.
+const WAITING_WORK: usize = 1024;
 
 /// The least resync period: a smaller one is raised to it.
 pub const MIN_RESYNC: Duration = Duration::from_secs(1);
@@ -152,6 +156,12 @@ pub enum Input<'a, T> {
     Committed(Receipt),
     /// Time passed.
     Tick,
+    /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
+    /// clock of `now` turn out to disagree by more than before: then this machine may have slept with its clock (a
+    /// virtual machine, a laptop), and a watch that is open is opened anew on a fresh connection, at the same version. A
+    /// clock that is set back changes nothing. It may be left out: then such a sleep is found by the deadline of a silent
+    /// watch, and a `Retry-After` date in an answer without a `Date` is passed over.
+    WallClock(Duration),
     /// A handler is there. It is attached as soon as a complete list is in the store.
     AddHandler {
         /// Its number; one that was never used before.
@@ -242,6 +252,15 @@ enum Busy {
     Committing(Option<u64>),
 }
 
+/// What was read of the body in flight and stands for more than there is room for: gzip makes a thousand bytes of one.
+/// While there is some, the body is paused, so this is no more than what the driver had read by then.
+struct Held {
+    id: RequestId,
+    bytes: Vec<u8>,
+    /// How the answer ended behind them, if it did.
+    end: Option<End>,
+}
+
 /// The machine.
 pub struct Informer<T> {
     reflector: Reflector,
@@ -251,6 +270,9 @@ pub struct Informer<T> {
     /// Bytes in `work`, those that are being decoded included.
     waiting_bytes: usize,
     paused: Option<RequestId>,
+    held: Option<Held>,
+    /// The request that has ended for the driver, and not yet for us.
+    ended: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
@@ -292,6 +314,8 @@ impl<T> Informer<T> {
             work: VecDeque::new(),
             waiting_bytes: 0,
             paused: None,
+            held: None,
+            ended: None,
             staged: Staged::default(),
             staging: 0,
             rebuild: None,
@@ -308,6 +332,11 @@ impl<T> Informer<T> {
     /// Where the reflector stands.
     pub fn phase(&self) -> Phase {
         self.reflector.phase()
+    }
+
+    /// How it stands with its server.
+    pub fn health(&self) -> Health {
+        self.reflector.health()
     }
 
     /// True once a complete list is in the store; it stays true.
@@ -355,17 +384,18 @@ impl<T> Informer<T> {
             }
             Input::Body { id, bytes } => {
                 if self.is_current(id) {
-                    self.reflector.body(now, id, bytes);
+                    self.body(now, id, bytes);
                 }
             }
             Input::End { id, end } => {
                 if self.is_current(id) {
-                    self.reflector.end(now, id, end);
+                    self.end(now, id, end);
                 }
             }
             Input::Decoded(decoded) => self.decoded(decoded),
             Input::Committed(receipt) => self.committed(now, receipt),
             Input::Tick => {}
+            Input::WallClock(unix) => self.reflector.wall_clock(now, unix),
             Input::AddHandler { id, resync } => self.add_handler(now, id, resync),
             Input::RemoveHandler { id } => {
                 if let Some(at) = self.handlers.iter().position(|handler| handler.id == id) {
@@ -389,17 +419,68 @@ impl<T> Informer<T> {
     /// When the machine wants to be called again.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
-        let resync = resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: "resync" });
+        let resync =
+            resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: why::RESYNC });
         let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
         // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
         let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
         Some(Deadline { at, ..soonest })
     }
 
+    #[cfg(test)]
+    pub(crate) fn reflector(&self) -> &Reflector {
+        &self.reflector
+    }
+
     fn is_current(&mut self, id: RequestId) -> bool {
         let current = self.reflector.in_flight() == Some(id);
         self.stats.stale_answers += u64::from(!current);
         current
+    }
+
+    /// Reads a part of a body, or keeps it behind what is held already.
+    fn body(&mut self, now: Time, id: RequestId, mut bytes: &[u8]) {
+        match &mut self.held {
+            Some(held) => held.bytes.extend_from_slice(bytes),
+            None => {
+                if self.reflector.body(now, id, &mut bytes) {
+                    self.held = Some(Held { id, bytes: bytes.to_vec(), end: None });
+                }
+            }
+        }
+    }
+
+    /// The answer is over, as soon as all of its body is read.
+    fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        match &mut self.held {
+            Some(held) => {
+                held.end = Some(end.clone());
+                self.ended = Some(id);
+            }
+            None => self.reflector.end(now, id, end),
+        }
+    }
+
+    /// Goes on reading what is held, if there is room for what it stands for. False if there is nothing to do.
+    fn read_held(&mut self, now: Time) -> bool {
+        let Some(mut held) = self.held.take() else { return false };
+        if self.reflector.in_flight() != Some(held.id) {
+            return true;
+        }
+        if self.waiting_bytes > IN_FLIGHT_BYTES / 2 || self.work.len() > WAITING_WORK {
+            self.held = Some(held);
+            return false;
+        }
+        let mut rest = held.bytes.as_slice();
+        let more = self.reflector.body(now, held.id, &mut rest);
+        let read = held.bytes.len() - rest.len();
+        if more {
+            held.bytes.drain(..read);
+            self.held = Some(held);
+        } else if let Some(end) = &held.end {
+            self.reflector.end(now, held.id, end);
+        }
+        true
     }
 
     /// Carries effects and work forward as far as they go without the driver.
@@ -411,7 +492,9 @@ impl<T> Informer<T> {
             if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
                 continue;
             }
-            break;
+            if !self.read_held(now) {
+                break;
+            }
         }
         self.flow(now);
         self.check();
@@ -434,7 +517,7 @@ impl<T> Informer<T> {
             return;
         }
         assert!(
-            self.busy != Busy::No || self.work.is_empty(),
+            self.busy != Busy::No || self.work.is_empty() && self.held.is_none(),
             "work waits for an effect that is out, and for nothing else"
         );
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
@@ -454,7 +537,10 @@ impl<T> Informer<T> {
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
-                self.outputs.push_back(Output::Cancel(id));
+                // What has ended for the driver is nothing that it can cancel.
+                if self.ended != Some(id) {
+                    self.outputs.push_back(Output::Cancel(id));
+                }
             }
             Effect::Items { attempt, staged, batch } => {
                 self.waiting_bytes += batch.bytes_len();
@@ -517,8 +603,7 @@ impl<T> Informer<T> {
                 let staged = core::mem::take(&mut self.staged);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
-                        let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
-                        let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        let text = format!("{bad}");
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -558,14 +643,14 @@ impl<T> Informer<T> {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
         for bad in receipt.quarantined {
-            let key = bad.key.as_ref().map_or("an item without a readable name", |key| key.as_str());
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
                 phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
-                message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                message: format!("{bad}"),
+                repeats: 0,
                 retry_in: None,
             });
         }
@@ -618,12 +703,14 @@ impl<T> Informer<T> {
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
+            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES || self.held.is_some() => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
-            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
+            (Some(paused), Some(id))
+                if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 && self.held.is_none() =>
+            {
                 self.paused = None;
                 self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));

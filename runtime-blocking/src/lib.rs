@@ -38,7 +38,7 @@
 //! | `informer-conn` | one per open connection: a watch, or a list while it lasts | reads |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
-//! | `informer-resolve` | one per host name that is being resolved | the system's resolver |
+//! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
 //!
 //! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait.
 #![forbid(unsafe_code)]
@@ -50,6 +50,7 @@ mod driver;
 mod factory;
 mod http;
 mod informer;
+mod socket;
 mod transport;
 
 pub use client::{Api, Client, DEFAULT_TIMEOUT};

@@ -3,8 +3,8 @@
 use crate::config::Config;
 use crate::driver::{Drive, InformerDriver};
 use crate::error::{Error, Lagging};
-use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
-use crate::observe::{Clock, Gate, Observed, Observer, random_seed, tell};
+use crate::informer::{InformerHandle, InformerSpec, Inner, SharedHealth, Status};
+use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::factory::{Fingerprint, Registry, Scope};
@@ -23,6 +23,8 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
+    /// The wall clock, in place of the system's: for tests of a suspend.
+    pub wall_clock: Option<WallClock>,
     /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
     /// tasks that it waits for. For adapters.
     #[doc(hidden)]
@@ -51,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<Observer>,
     pub(crate) seed: u64,
     pub(crate) fixed_seed: Option<u64>,
+    pub(crate) clock: Clock,
+    pub(crate) wall_clock: WallClock,
     pub(crate) in_async_runtime: Option<fn() -> bool>,
 }
 
@@ -68,7 +72,6 @@ struct Unstarted {
 /// The informers of one client.
 pub struct FactoryCore {
     config: Config,
-    clock: Clock,
     shared: Arc<Shared>,
     gate: Option<Gate>,
     informers: Mutex<Registry<Box<dyn Any + Send>>>,
@@ -84,13 +87,14 @@ impl FactoryCore {
     pub fn new(config: Config, options: FactoryOptions) -> Self {
         FactoryCore {
             config,
-            clock: Clock::start(),
             shared: Arc::new(Shared {
+                clock: Clock::start(),
                 wake: Signal::new(),
                 changed: Arc::new(Signal::new()),
                 observer: options.observer,
                 seed: options.seed.unwrap_or_else(random_seed),
                 fixed_seed: options.seed,
+                wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
                 in_async_runtime: options.in_async_runtime,
             }),
             gate: options.gate,
@@ -110,7 +114,7 @@ impl FactoryCore {
 
     /// The clock of all drivers.
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.shared.clock
     }
 
     /// Asked before each request.
@@ -166,6 +170,7 @@ impl FactoryCore {
                 stopped: AtomicBool::new(false),
                 phase: Mutex::new(Phase::Idle),
                 failure: Mutex::new(None),
+                health: SharedHealth::default(),
             });
             let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
             if inner.resource.namespaced {

@@ -13,13 +13,14 @@ use informer_core::decode::Codec;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
-use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
+use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
-use informer_core::time::Duration;
+use informer_core::time::{Duration, Time};
 use informer_core::{Obj, Object, Resource};
 use std::any::{TypeId, type_name};
 use std::fmt;
+use std::time::Instant;
 
 /// What an informer reads, and how. Two requests for the same type and scope must agree.
 pub struct InformerSpec<T> {
@@ -150,6 +151,35 @@ pub(crate) struct Status {
     pub(crate) stopped: AtomicBool,
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
+    pub(crate) health: SharedHealth,
+}
+
+/// The machine's [`Health`] for whoever asks: nanoseconds of the driver's clock. Written after every step.
+pub(crate) struct SharedHealth {
+    last_contact: AtomicU64,
+    last_event: AtomicU64,
+    degraded_since: AtomicU64,
+}
+
+/// No time: 584 years after the start.
+const NEVER: u64 = u64::MAX;
+
+impl Default for SharedHealth {
+    fn default() -> Self {
+        let never = || AtomicU64::new(NEVER);
+        SharedHealth { last_contact: never(), last_event: never(), degraded_since: never() }
+    }
+}
+
+impl SharedHealth {
+    pub(crate) fn set(&self, health: Health) {
+        let Health { last_contact, last_event, degraded_since, .. } = health;
+        for (cell, time) in
+            [(&self.last_contact, last_contact), (&self.last_event, last_event), (&self.degraded_since, degraded_since)]
+        {
+            cell.store(time.map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Status {
@@ -317,6 +347,29 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// What failed since the last success, if anything.
     pub fn last_failure(&self) -> Option<Failure> {
         self.0.status.failure.lock().clone()
+    }
+
+    /// When the server last sent anything to this informer, if it ever did: for a liveness probe of a program. A quiet
+    /// collection hears of a bookmark about once a minute, if its server sends any; [`phase`](Self::phase) says whether a
+    /// watch is open.
+    pub fn last_contact(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.last_contact)
+    }
+
+    /// When the last event of a watch came, if any did. In a quiet collection that was days ago: no sign of a fault.
+    pub fn last_event(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.last_event)
+    }
+
+    /// Since when the cache is not kept up to date, if it is not: the first failure since a watch was last open.
+    /// [`last_failure`](Self::last_failure) says why. What is cached can be read all the same.
+    pub fn degraded_since(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.degraded_since)
+    }
+
+    fn instant(&self, cell: &AtomicU64) -> Option<Instant> {
+        let nanos = cell.load(Ordering::Relaxed);
+        if nanos == NEVER { None } else { self.0.shared.clock.at(Time::from_nanos(nanos)) }
     }
 
     /// Reads the store under its lock: `f` must be short and must not call user code.

@@ -11,9 +11,11 @@
 //! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
+//! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod api;
 pub mod config;
 pub mod controller;
@@ -22,9 +24,11 @@ pub mod error;
 pub mod factory;
 pub mod guard;
 pub mod handler;
+pub mod idle;
 pub mod informer;
 pub mod lister;
 pub mod observe;
+pub mod outgoing;
 pub mod pages;
 pub mod store;
 pub mod sync;

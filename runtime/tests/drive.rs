@@ -1,14 +1,16 @@
 //! One informer driven by hand through [`Drive`], without sockets: what handlers, indexes and stops do when they meet
 //! the driver in the worst order.
 
-use informer_core::listener::Notification;
+use informer_core::informer::Notice;
+use informer_core::listener::{Cause, Notification};
 use informer_core::lister::TokenError;
+use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
 use informer_core::selector::LabelSelector;
-use informer_core::time::Time;
-use informer_core::wire::{Head, RequestId};
+use informer_core::time::{Deadline, Duration, Time};
+use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
-use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
@@ -16,6 +18,7 @@ use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
 use informer_runtime::{Config, Error};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 fn pods() -> Resource {
@@ -30,7 +33,9 @@ fn factory() -> FactoryCore {
     factory_with(FactoryOptions::default())
 }
 
-fn factory_with(options: FactoryOptions) -> FactoryCore {
+fn factory_with(mut options: FactoryOptions) -> FactoryCore {
+    // The time of these tests stands still, and so does the wall clock, unless a test has one of its own.
+    options.wall_clock.get_or_insert_with(|| Arc::new(|| Duration::from_secs(1_790_000_000)));
     FactoryCore::new(Config::from_url("http://127.0.0.1:1").unwrap(), options)
 }
 
@@ -38,21 +43,31 @@ fn factory_with(options: FactoryOptions) -> FactoryCore {
 struct Hand {
     drive: Box<dyn Drive>,
     last: Option<RequestId>,
+    now: Time,
 }
 
 impl Hand {
     fn take(factory: &FactoryCore) -> Self {
         let mut drives = factory.take_unstarted();
         assert_eq!(drives.len(), 1);
-        Hand { drive: drives.remove(0), last: None }
+        Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
     }
 
     fn tell(&mut self, event: IoEvent<'_>) {
-        self.drive.handle(Time::ZERO, event);
+        self.tell_at(self.now, event);
+    }
+
+    /// The requests that were sent, and what is waited for.
+    fn tell_at(&mut self, now: Time, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.drive.handle(now, event);
+        let mut sent = Vec::new();
         loop {
-            match self.drive.poll(Time::ZERO) {
-                IoAction::Send(request) => self.last = Some(request.id),
-                IoAction::Wait(_) => return,
+            match self.drive.poll(now) {
+                IoAction::Send(request) => {
+                    self.last = Some(request.id);
+                    sent.push(request);
+                }
+                IoAction::Wait(deadline) => return (sent, deadline),
                 IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
             }
         }
@@ -61,10 +76,15 @@ impl Hand {
     /// Starts, and answers the list; the watch that follows is open.
     fn list(&mut self, names: &[&str]) {
         self.tell(IoEvent::Start);
-        let id = self.last.expect("a list was sent");
         let items: Vec<_> = names.iter().map(|name| object(name, "5", "")).collect();
+        self.answer_list("5", &items);
+    }
+
+    /// Answers a list; the watch that follows is open.
+    fn answer_list(&mut self, version: &str, items: &[String]) {
+        let id = self.last.expect("a list was sent");
         let list = format!(
-            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
             items.join(",")
         );
         self.tell(IoEvent::Head(id, &Head::new(200)));
@@ -350,6 +370,159 @@ fn the_namespace_without_a_name_is_all_of_them() {
     assert!(lister.namespace("db").list().is_empty() && lister.namespace("db").get(&key("a")).is_none());
     assert!(lister.namespace("web").named("a").is_some() && lister.named("a").is_none());
     assert!(lister.namespace("").get(&key("a")).is_some());
+}
+
+/// Passes objects on and counts them (T23).
+fn counted(spec: InformerSpec<DynamicObject>) -> (InformerSpec<DynamicObject>, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let mine = count.clone();
+    let spec = spec.transform(move |object| {
+        mine.fetch_add(1, Ordering::Relaxed);
+        Ok(object)
+    });
+    (spec, count)
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_that_was_sent_and_for_no_repeat() {
+    let (spec, count) = counted(spec().resync(Duration::from_secs(2)));
+    let ran = || count.swap(0, Ordering::Relaxed);
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let resyncs = Arc::new(AtomicU32::new(0));
+    let told = resyncs.clone();
+    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: Notification<_>| {
+        told.fetch_add(u32::from(event.cause() == Cause::Resync), Ordering::Relaxed);
+    });
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    assert_eq!(ran(), 3, "each item of the list");
+    hand.watch("MODIFIED", "a", 6, "x");
+    assert_eq!(ran(), 1, "an event");
+    hand.watch("DELETED", "b", 7, "x");
+    assert_eq!(ran(), 1, "the state that a deletion carries");
+    hand.now = Time::from_millis(2_000);
+    hand.tell(IoEvent::Tick);
+    while handler.step() == Step::Delivered {}
+    assert_eq!((ran(), resyncs.load(Ordering::Relaxed)), (0, 2), "a resync repeats what is there");
+    let expired = r#"{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}"#;
+    let watch = hand.last.expect("a watch is open");
+    hand.tell(IoEvent::Body(watch, expired.as_bytes()));
+    hand.now = Time::from_millis(4_000);
+    hand.tell(IoEvent::Tick);
+    hand.answer_list("20", &[object("a", "6", "x"), object("d", "15", "")]);
+    assert_eq!(versions(&informer), ["web/a@6", "web/d@15"]);
+    assert_eq!(ran(), 1, "neither what a relist has not changed nor the tombstone of what it lacks");
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_of_a_streaming_list() {
+    let (spec, count) = counted(spec().strategy(ListStrategy::Streaming));
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    let id = hand.last.expect("a streaming list was sent");
+    hand.tell(IoEvent::Head(id, &Head::new(200)));
+    hand.watch("ADDED", "a", 5, "");
+    hand.watch("ADDED", "b", 6, "");
+    let marker = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    hand.tell(IoEvent::Body(id, marker.as_bytes()));
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
+    assert_eq!(count.load(Ordering::Relaxed), 2, "not again at the end marker");
+}
+
+#[test]
+fn a_transform_that_rejects_or_panics_costs_one_object_and_stops_nothing() {
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let seen = failures.clone();
+    let observer = Arc::new(move |event: &Observed<'_>| {
+        if let Observed::Notice { notice: Notice::Failure(failure), .. } = event {
+            seen.lock().push(failure.to_string());
+        }
+    });
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let picky = |object: DynamicObject| match object.json() {
+        json if json.contains(r#""l":"odd""#) => Err(DecodeError::new("too odd")),
+        json if json.contains(r#""l":"bomb""#) => panic!("a panic that belongs to the test"),
+        _ => Ok(object),
+    };
+    let informer = factory.informer(spec().transform(picky)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    hand.answer_list(
+        "5",
+        &[object("a", "1", ""), object("b", "2", "odd"), object("c", "3", "bomb"), object("d", "4", "")],
+    );
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"]);
+    assert_eq!((informer.has_synced(), informer.phase()), (true, Phase::Watching), "the list stands without the two");
+    hand.watch("MODIFIED", "a", 6, "odd");
+    hand.watch("MODIFIED", "d", 7, "bomb");
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"], "the last good objects stay");
+    hand.watch("MODIFIED", "b", 8, "");
+    hand.watch("DELETED", "a", 9, "odd");
+    assert_eq!(versions(&informer), ["web/b@8", "web/d@4"], "what is good again comes, what is gone goes");
+    assert_eq!(informer.phase(), Phase::Watching);
+    let failures = failures.lock();
+    for (at, (key, reason)) in
+        [("web/b", "too odd"), ("web/c", "panic"), ("web/a", "too odd"), ("web/d", "panic")].iter().enumerate()
+    {
+        let text = failures.get(at).unwrap_or_else(|| panic!("failure {at} is missing: {failures:?}"));
+        assert!(text.contains(key) && text.contains(reason), "{at}: {text}");
+    }
+}
+
+#[test]
+fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_watch_anew() {
+    let unix = Arc::new(Mutex::new(Duration::from_secs(1_790_000_000)));
+    let wall = Arc::clone(&unix);
+    let mut options = FactoryOptions::default();
+    options.wall_clock = Some(Arc::new(move || *wall.lock()));
+    let factory = factory_with(options);
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let soon = |now: Time| Some(Deadline { at: now + WALL_CLOCK_EVERY, why: "wall clock" });
+    let mut now = Time::ZERO;
+    // Both clocks go on alike, but for a second, and then the wall clock is set back.
+    for wall in [10_000, 9_000, 10_500, 0] {
+        now = now + WALL_CLOCK_EVERY;
+        *unix.lock() += Duration::from_millis(wall);
+        let (sent, deadline) = hand.tell_at(now, IoEvent::Tick);
+        assert_eq!((sent.len(), deadline), (0, soon(now)));
+    }
+    // Ten seconds for us, two hours for the rest of the world.
+    now = now + WALL_CLOCK_EVERY;
+    *unix.lock() += Duration::from_secs(7_200);
+    let (sent, _) = hand.tell_at(now, IoEvent::Tick);
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].fresh_connection && sent[0].query_value("resourceVersion") == Some("5"), "{}", sent[0].target());
+    assert_eq!((informer.phase(), informer.last_failure()), (Phase::Opening, None));
+    let (_, deadline) = hand.tell_at(now, IoEvent::Stop);
+    assert_eq!(deadline, None, "after a stop there is nothing to look for");
+}
+
+#[test]
+fn a_handle_tells_when_the_server_was_heard_of_and_since_when_the_cache_lags() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (None, None, None));
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let at = |seconds: u64| factory.clock().at(Time::from_millis(seconds * 1_000));
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (at(0), None, None));
+    let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object("b", "6", ""));
+    hand.tell_at(Time::from_millis(1_000), IoEvent::Body(hand.last.unwrap(), event.as_bytes()));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    hand.tell_at(Time::from_millis(2_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    hand.tell_at(Time::from_millis(4_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(4_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    assert_eq!((informer.degraded_since(), versions(&informer).len()), (at(2), 2), "and what is cached can be read");
+    assert_eq!(informer.last_failure().map(|failure| failure.repeats), Some(1));
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Head(hand.last.unwrap(), &Head::new(200)));
+    assert_eq!((informer.last_contact(), informer.degraded_since()), (at(9), None));
 }
 
 #[test]

@@ -10,11 +10,12 @@
 use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
+use super::stream::AT_A_TIME;
 use super::tuning::Tuning;
 use super::{Ask, Effect, End, Phase, Reflector, State};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
-use crate::wire::{Body, Head, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
+use crate::wire::{Body, Head, Limits, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,7 +30,7 @@ pub(super) struct Listing {
     ask: Ask,
     /// Objects per page; 0 is all.
     limit: u32,
-    reader: Option<Reader>,
+    reader: Option<PageReader>,
     pages: u32,
     /// Hashes of the tokens that were followed.
     tokens: BTreeSet<u64>,
@@ -37,9 +38,34 @@ pub(super) struct Listing {
     version: Option<Version>,
 }
 
-struct Reader {
+/// Reads the body of one page.
+pub(super) struct PageReader {
     body: Body,
     list: ListDecoder,
+}
+
+impl PageReader {
+    pub(super) fn new(body: Body, limits: Limits) -> Self {
+        PageReader { body, list: ListDecoder::new(limits) }
+    }
+
+    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and appends the items that are complete. False if that
+    /// was all that can be made of them.
+    pub(super) fn feed(&mut self, bytes: &mut &[u8], items: &mut RawBatch) -> Result<bool, WireError> {
+        let mut made = 0;
+        while made < AT_A_TIME {
+            let Some(plain) = self.body.pull(bytes)? else { return Ok(false) };
+            made += plain.len();
+            items.reserve(plain.len());
+            self.list.feed(plain, items)?;
+        }
+        Ok(self.body.may_have_more(bytes))
+    }
+
+    pub(super) fn finish(self) -> Result<ListEnd, WireError> {
+        self.body.finish()?;
+        self.list.finish()
+    }
 }
 
 impl Listing {
@@ -47,7 +73,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
-    #[cfg(debug_assertions)]
+    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }
@@ -102,7 +128,7 @@ impl Reflector {
         let body = listing.exchange.as_mut().and_then(|exchange| exchange.head(now, head));
         match body {
             Some(Ok(body)) => {
-                listing.reader = Some(Reader { body, list: ListDecoder::new(self.config.limits) });
+                listing.reader = Some(PageReader::new(body, self.config.limits));
                 self.state = State::Listing(listing);
             }
             Some(Err(error)) => self.listing_broken(now, listing, &error),
@@ -110,23 +136,19 @@ impl Reflector {
         }
     }
 
-    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, mut bytes: &[u8]) {
+    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &mut &[u8]) -> bool {
         let mut batch = RawBatch::new();
-        let mut read = || {
-            let Some(reader) = listing.reader.as_mut() else { return Ok(()) };
-            while let Some(plain) = reader.body.pull(&mut bytes)? {
-                batch.reserve(plain.len());
-                reader.list.feed(plain, &mut batch)?;
-            }
-            Ok::<(), WireError>(())
-        };
-        let outcome = read();
+        let outcome = listing.reader.as_mut().map_or(Ok(false), |reader| reader.feed(bytes, &mut batch));
         match outcome {
-            Ok(()) => {
+            Ok(more) => {
                 self.items(listing.attempt, batch);
                 self.state = State::Listing(listing);
+                more
             }
-            Err(error) => self.listing_broken(now, listing, &error),
+            Err(error) => {
+                self.listing_broken(now, listing, &error);
+                false
+            }
         }
     }
 
@@ -151,12 +173,12 @@ impl Reflector {
             End::Broken(text) => self.listing_failed(now, Fault::new(reason::RESET, text), Wait::Step),
             End::Closed => {
                 listing.exchange = None;
-                let Some(Reader { body, list }) = listing.reader.take() else {
+                let Some(reader) = listing.reader.take() else {
                     let fault = Fault::new(reason::RESET, "the connection ended before the head of the answer");
                     self.listing_failed(now, fault, Wait::Step);
                     return;
                 };
-                match body.finish().and_then(|()| list.finish()) {
+                match reader.finish() {
                     Ok(end) => self.page(now, listing, end),
                     Err(error) => self.listing_broken(now, listing, &error),
                 }
@@ -183,7 +205,7 @@ impl Reflector {
             self.next_page(now, listing, end.continue_token);
             return;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &listing.ask, Phase::Listing) {
+        if self.memory.is_older(&version) && !self.accept_older(now, &version, &listing.ask, Phase::Listing) {
             // Refused once: what the newest state says is then the truth.
             self.discard();
             self.begin_pages_at(now, Ask::Latest, self.config.page_size);
@@ -196,16 +218,16 @@ impl Reflector {
     }
 
     /// Judges a list that is older than the cache: a cache that lags is refused, the newest state is believed.
-    pub(super) fn accept_older(&mut self, version: &Version, ask: &Ask, phase: Phase) -> bool {
+    pub(super) fn accept_older(&mut self, now: Time, version: &Version, ask: &Ask, phase: Phase) -> bool {
         let known = &self.memory.version;
         if *ask == Ask::Latest {
             let text =
                 format!("the server is at version {version} and was at {known}: it was set back to an older state");
-            self.report(phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            self.report(now, phase, Fault::new(reason::WENT_BACKWARDS, text), None);
             return true;
         }
         let text = format!("a cache answered with version {version}, older than {known}; asking for the newest state");
-        self.report(phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
+        self.report(now, phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
         self.memory.latest = true;
         false
     }
@@ -216,6 +238,8 @@ impl Reflector {
             if *mine == attempt {
                 self.memory.version = version.clone();
                 self.memory.latest = false;
+                self.memory.heard(now);
+                self.memory.repeats.forget(Phase::Listing);
                 self.begin_watch(now);
             }
         }
@@ -232,10 +256,10 @@ impl Reflector {
             State::Streaming(_) => (Phase::Streaming, true),
             State::Backoff(state) => (Phase::Streaming, state.next == Next::List),
             // Its stream went on, or was opened again from its version.
-            State::Opening(_) | State::Watching(_) => (Phase::Streaming, false),
+            State::Opening(_) | State::Watching(_) | State::Probing(_) => (Phase::Streaming, false),
         };
         if is_replaced {
-            self.report(phase, fault, None);
+            self.report(now, phase, fault, None);
             return;
         }
         self.abandon();
@@ -280,7 +304,7 @@ impl Reflector {
         if listing.pages > 1 && listing.limit > 0 {
             // The token aged out: pages of this size take too long, so all at once (client-go does the same). A server
             // that makes pages all the same gets no third try for free.
-            self.report(Phase::Listing, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Listing, fault, Some(crate::time::Duration::ZERO));
             self.begin_pages_at(now, listing.ask.clone(), 0);
             return;
         }
@@ -288,7 +312,7 @@ impl Reflector {
         self.memory.latest = true;
         let wait = if tried_latest { wait } else { Wait::None };
         let wait = self.wait(wait);
-        self.report(Phase::Listing, fault, Some(wait));
+        self.report(now, Phase::Listing, fault, Some(wait));
         if tried_latest {
             self.go_on(now, now + wait, Next::List);
         } else {

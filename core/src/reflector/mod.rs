@@ -15,14 +15,19 @@
 //!       │        failure, expired │           │              │ 200
 //!   ┌───▼──────────────────────┐  │           │              │
 //!   │ Watching                 │──►           │       (Watching)
-//!   └───┬──────────────────────┘  └─┬──────┬──┘
-//!       │ clean end                 │      └──► Streaming or Listing
-//!       └──► Opening                └─────────► Opening
+//!   └───┬──────────────────┬───┘  └─┬──────┬──┘
+//!       │ clean end        │        │      └──► Streaming or Listing
+//!       └──► Opening       │        └─────────► Opening
+//!                          │ no news for 10 min
+//!   ┌──────────────────────▼───┐ not older ──► Opening, at the same version
+//!   │ Probing                  │ older ──────► Streaming or Listing, for the newest state
+//!   │ (list of one object)     │ failure ────► Backoff, then Opening
+//!   └──────────────────────────┘
 //!
 //!   any state ── stop ──► Stopped
 //! ```
 //!
-//! One file per state: `listing`, `streaming`, `opening`, `watching`, `backoff`. `exchange` is the request in flight,
+//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request in flight,
 //! `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the state.
 //!
 //! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
@@ -32,8 +37,10 @@
 mod backoff;
 mod exchange;
 pub(crate) mod failure;
+mod health;
 mod listing;
 mod opening;
+mod probing;
 mod stream;
 mod streaming;
 #[cfg(test)]
@@ -42,7 +49,8 @@ mod tuning;
 mod watching;
 
 pub use failure::{Failure, reason};
-pub use tuning::Tuning;
+pub use health::Health;
+pub use tuning::{Tuning, why};
 
 use crate::decode::foreign;
 use crate::object::{Resource, Version};
@@ -55,9 +63,11 @@ use alloc::vec::Vec;
 use backoff::{BackingOff, Backoff, Next, Wait};
 use core::fmt;
 use exchange::Exchange;
-use failure::Fault;
+use failure::{Fault, Repeats};
+use health::Record;
 use listing::Listing;
 use opening::Opening;
+use probing::Probing;
 use streaming::Streaming;
 use watching::Watching;
 
@@ -124,7 +134,8 @@ impl ReflectorConfig {
 pub enum Phase {
     /// Not started.
     Idle,
-    /// Reading pages, or waiting until the list is in the cache.
+    /// Reading pages, or waiting until the list is in the cache; or asking a server whose watch has long been silent for
+    /// its newest version, with a list of one object.
     Listing,
     /// Reading a streaming list up to its end marker.
     Streaming,
@@ -197,6 +208,7 @@ enum State {
     Streaming(Streaming),
     Opening(Opening),
     Watching(Watching),
+    Probing(Probing),
     Backoff(BackingOff),
     Stopped,
 }
@@ -221,6 +233,15 @@ struct Memory {
     fresh_connection: bool,
     refresh_credentials: bool,
     last_sent: Time,
+    /// The last news of a watch (an event or a bookmark), finished list or probe. Time in which we did not run, did not
+    /// read or were not answered is added to it: it is not the server's silence.
+    quiet_since: Time,
+    /// When the first watch was sent of those in a row that were not answered with 200.
+    unanswered_since: Option<Time>,
+    /// What the wall clock said last, since 1970, and when.
+    wall: Option<(Duration, Time)>,
+    repeats: Repeats,
+    record: Record,
 }
 
 /// The machine.
@@ -252,6 +273,11 @@ impl Reflector {
                 fresh_connection: false,
                 refresh_credentials: false,
                 last_sent: Time::ZERO,
+                quiet_since: Time::ZERO,
+                unanswered_since: None,
+                wall: None,
+                repeats: Repeats::default(),
+                record: Record::default(),
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -270,6 +296,10 @@ impl Reflector {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.memory.record.health()
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {
@@ -299,7 +329,12 @@ impl Reflector {
     pub(crate) fn refresh(&mut self, now: Time) -> Option<u64> {
         match self.state {
             State::Idle | State::Stopped => None,
-            State::Listing(_) | State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => {
+            State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Watching(_)
+            | State::Probing(_)
+            | State::Backoff(_) => {
                 self.abandon();
                 self.memory.latest = true;
                 self.begin_list(now);
@@ -316,29 +351,41 @@ impl Reflector {
 
     pub(crate) fn head(&mut self, now: Time, id: RequestId, head: &Head) {
         // A second head of the same answer is the adapter's mistake; there is none in HTTP.
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.awaits_head()) {
-            return;
-        }
+        let unix = self.memory.unix(now);
+        let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
+        exchange.at_unix(unix);
+        self.memory.record.contact(now);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
             State::Opening(state) => self.opening_head(now, state, head),
+            State::Probing(state) => self.probing_head(now, state, head),
             state @ (State::Watching(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
     }
 
-    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.body(now, bytes)) {
-            return;
+    /// Reads from the front of `bytes`. True if there is more to come of this body, also if nothing is left there: it is
+    /// to be called again when there is room for that.
+    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &mut &[u8]) -> bool {
+        let Some(exchange) = self.exchange_mut(id) else { return false };
+        let is_read = exchange.body(now, bytes);
+        self.memory.record.contact(now);
+        if !is_read {
+            return false;
         }
-        match core::mem::replace(&mut self.state, State::Idle) {
+        let more = match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_body(now, state, bytes),
             State::Streaming(state) => self.streaming_body(now, state, bytes),
             State::Watching(state) => self.watching_body(now, state, bytes),
-            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
-        }
+            State::Probing(state) => self.probing_body(now, state, bytes),
+            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => {
+                self.state = state;
+                false
+            }
+        };
         self.check(now);
+        more && self.in_flight() == Some(id)
     }
 
     pub(crate) fn end(&mut self, now: Time, id: RequestId, end: &End) {
@@ -350,6 +397,7 @@ impl Reflector {
             State::Streaming(state) => self.streaming_end(now, state, end),
             State::Opening(state) => self.opening_end(now, state, end),
             State::Watching(state) => self.watching_end(now, state, end),
+            State::Probing(state) => self.probing_end(now, state, end),
             state @ (State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
@@ -357,14 +405,17 @@ impl Reflector {
 
     /// Fires what is due.
     pub(crate) fn tick(&mut self, now: Time) {
-        if self.deadline().is_none_or(|deadline| deadline.at > now) {
-            return;
+        let Some(due) = self.deadline().filter(|deadline| deadline.at <= now) else { return };
+        // While nobody answers, all of the time counts as such, when the next watch is answered.
+        if self.memory.unanswered_since.is_none() && !matches!(self.state, State::Opening(_)) {
+            self.memory.not_silent(now, due.at);
         }
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_late(now, state),
             State::Streaming(state) => self.streaming_late(now, state),
             State::Opening(state) => self.opening_late(now, state),
-            State::Watching(state) => self.watching_late(now, state),
+            State::Watching(state) => self.watching_late(now, state, due.at),
+            State::Probing(state) => self.probing_late(now, state),
             State::Backoff(state) => self.go_on(now, now, state.next),
             state @ (State::Idle | State::Stopped) => self.state = state,
         }
@@ -379,14 +430,17 @@ impl Reflector {
             State::Listing(state) => state.deadline(tuning),
             State::Streaming(state) => state.deadline(tuning),
             State::Opening(state) => state.deadline(tuning),
-            State::Watching(state) => state.deadline(tuning, self.memory.unbookmarked),
+            State::Watching(state) => state.deadline(tuning, &self.memory),
+            State::Probing(state) => Some(state.deadline(tuning)),
             State::Backoff(state) => Some(state.deadline()),
         }
     }
 
     /// The request whose body is being read. Only that can be paused: until the head is there nothing is held back.
     pub(crate) fn reading(&self) -> Option<RequestId> {
-        self.exchange().filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
+        // Nothing of a probe waits to be decoded.
+        let exchange = if matches!(self.state, State::Probing(_)) { None } else { self.exchange() };
+        exchange.filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
     }
 
     /// The body of `id` is not being read from now on: our own slowness is not the server's silence.
@@ -398,9 +452,34 @@ impl Reflector {
 
     /// The body of `id` is being read again.
     pub(crate) fn resume(&mut self, now: Time, id: RequestId) {
-        if let Some(exchange) = self.exchange_mut(id) {
-            exchange.resume(now);
+        if let Some(since) = self.exchange_mut(id).and_then(|exchange| exchange.resume(now)) {
+            self.memory.not_silent(now, since);
         }
+    }
+
+    /// The wall clock says `unix`. If it has run ahead of ours, we were suspended.
+    pub(crate) fn wall_clock(&mut self, now: Time, unix: Duration) {
+        let expected = self.memory.unix(now);
+        self.memory.wall = Some((unix, now));
+        // A jump backward says nothing: no machine sleeps for less than no time.
+        if expected.is_none_or(|expected| unix.saturating_sub(expected) < self.config.tuning.suspend) {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Watching(state) => self.watching_suspended(now, &state),
+            State::Idle => {}
+            // What waits for an answer has a deadline that is near.
+            state @ (State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Probing(_)
+            | State::Backoff(_)
+            | State::Stopped) => {
+                self.state = state;
+                self.memory.fresh_connection = true;
+            }
+        }
+        self.check(now);
     }
 
     fn exchange(&self) -> Option<&Exchange> {
@@ -409,6 +488,7 @@ impl Reflector {
             State::Streaming(state) => Some(&state.exchange),
             State::Opening(state) => Some(&state.exchange),
             State::Watching(state) => Some(&state.exchange),
+            State::Probing(state) => Some(&state.exchange),
             State::Idle | State::Backoff(_) | State::Stopped => None,
         }
     }
@@ -419,6 +499,7 @@ impl Reflector {
             State::Streaming(state) => Some(&mut state.exchange),
             State::Opening(state) => Some(&mut state.exchange),
             State::Watching(state) => Some(&mut state.exchange),
+            State::Probing(state) => Some(&mut state.exchange),
             State::Idle | State::Backoff(_) | State::Stopped => None,
         };
         exchange.filter(|exchange| exchange.id == id)
@@ -492,7 +573,7 @@ impl Reflector {
         self.backoff.next(wait, &self.config.tuning, &mut self.rng)
     }
 
-    fn report(&mut self, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
+    fn report(&mut self, now: Time, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
         if fault.code == 401 {
             self.memory.refresh_credentials = true;
         }
@@ -500,21 +581,31 @@ impl Reflector {
             // Whatever fell silent, its connection is not to be trusted.
             self.memory.fresh_connection = true;
         }
+        self.memory.record.failed(now);
+        let repeats = self.memory.repeats.count(phase, &fault);
         let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
         let Fault { code, reason, message } = fault;
-        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, retry_in }));
+        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, repeats, retry_in }));
     }
 
     /// Reports a fault and goes on after the wait that it costs.
     fn fail(&mut self, now: Time, phase: Phase, fault: Fault, wait: Wait, next: Next) {
         let wait = self.wait(wait);
-        self.report(phase, fault, Some(wait));
+        self.report(now, phase, fault, Some(wait));
         self.go_on(now, now + wait, next);
     }
 
-    /// Notes that a watch lives: an event or a bookmark came.
+    /// An event or a bookmark came.
+    fn news(&mut self, now: Time) {
+        self.memory.heard(now);
+        self.memory.record.good();
+        self.alive();
+    }
+
+    /// Notes that a watch lives.
     fn alive(&mut self) {
         self.backoff.reset(&self.config.tuning);
+        self.memory.repeats.forget(Phase::Watching);
         self.memory.short_watches = 0;
         self.memory.internal_errors = 0;
         self.memory.was_silent = false;
@@ -525,17 +616,40 @@ impl Reflector {
 
     #[cfg(debug_assertions)]
     fn check(&self, _now: Time) {
+        assert!(
+            self.rests() || self.deadline().is_some_and(|deadline| why::ALL.contains(&deadline.why)),
+            "a reflector that is {} has neither a timer that is known nor rest (B009)",
+            self.phase
+        );
+    }
+
+    /// True where no timer runs: nothing was asked for, a list is on its way into the store, or we do not read.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn rests(&self) -> bool {
         let resting = match &self.state {
             State::Idle | State::Stopped => true,
             State::Listing(state) => state.is_finished(),
-            State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => false,
+            State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Probing(_) | State::Backoff(_) => {
+                false
+            }
         };
-        let paused = self.exchange().is_some() && self.deadline().is_none();
-        assert!(
-            resting || paused || self.deadline().is_some(),
-            "a reflector that is {} has neither a timer nor rest (B009)",
-            self.phase
-        );
+        resting || self.exchange().is_some_and(Exchange::is_paused)
+    }
+
+    /// The state by name, with what sets its timer.
+    #[cfg(test)]
+    pub(crate) fn state_name(&self) -> &'static str {
+        match &self.state {
+            State::Idle => "idle",
+            State::Listing(state) if state.is_finished() => "finished list",
+            State::Listing(_) => "listing",
+            State::Streaming(_) => "streaming",
+            State::Opening(_) => "opening",
+            State::Watching(_) => "watching",
+            State::Probing(_) => "probing",
+            State::Backoff(_) => "backoff",
+            State::Stopped => "stopped",
+        }
     }
 }
 
@@ -570,6 +684,22 @@ impl Memory {
         } else {
             Ask::NotOlder(self.version.clone())
         }
+    }
+
+    /// The wall clock at `now`, if it is known.
+    fn unix(&self, now: Time) -> Option<Duration> {
+        self.wall.map(|(unix, at)| unix.saturating_add(now.since(at)))
+    }
+
+    /// The server told where it is: the silence of a watch counts from here.
+    fn heard(&mut self, now: Time) {
+        self.quiet_since = now;
+        self.unanswered_since = None;
+    }
+
+    /// The time since `from` says nothing about the server: the driver slept, or did not read, or nobody answered.
+    fn not_silent(&mut self, now: Time, from: Time) {
+        self.quiet_since = self.quiet_since + now.since(self.quiet_since.max(from));
     }
 
     /// The answer to a list is older than what we have seen.

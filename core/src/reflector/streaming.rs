@@ -83,12 +83,17 @@ impl Reflector {
         }
     }
 
-    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &[u8]) {
+    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &mut &[u8]) -> bool {
         let Some(reader) = streaming.reader.as_mut() else {
             self.state = State::Streaming(streaming);
-            return;
+            return false;
         };
-        let mut pieces = reader.feed(bytes).into_iter();
+        let (pieces, more) = reader.feed(bytes);
+        self.streaming_pieces(now, streaming, pieces.into_iter());
+        more
+    }
+
+    fn streaming_pieces(&mut self, now: Time, streaming: Streaming, mut pieces: impl Iterator<Item = Piece>) {
         while let Some(piece) = pieces.next() {
             match piece {
                 Piece::Events(batch) => {
@@ -132,13 +137,16 @@ impl Reflector {
             self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
             return None;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
+        if self.memory.is_older(&version) && !self.accept_older(now, &version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
             self.discard();
             self.begin_stream(now);
             return None;
         }
         self.memory.echoed = matches!(&streaming.ask, Ask::NotOlder(asked) if *asked == version);
+        self.memory.heard(now);
+        self.memory.repeats.forget(Phase::Streaming);
+        self.memory.record.opened();
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();
@@ -223,7 +231,7 @@ impl Reflector {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
-        self.report(Phase::Streaming, fault, Some(Duration::ZERO));
+        self.report(now, Phase::Streaming, fault, Some(Duration::ZERO));
         self.begin_pages(now);
     }
 

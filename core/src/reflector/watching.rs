@@ -6,6 +6,8 @@
 //!   │ clean end within a second, nothing seen: Backoff, then Opening; after three in a row a list
 //!   │ broken: Backoff, then Opening
 //!   │ silent for 150 s, or not ended in time: Opening on a fresh connection
+//!   │ suspended: Opening on a fresh connection, at once or 800 ms after the last request
+//!   │ no event or bookmark for 10 min, over however many streams: Probing
 //!   └ ERROR, something unreadable: Backoff, then a list (or Opening, for an internal error)
 //! ```
 
@@ -13,8 +15,8 @@ use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
 use super::stream::{Piece, StreamReader};
-use super::tuning::Tuning;
-use super::{Effect, End, Phase, Reflector, State, unreadable};
+use super::tuning::{Tuning, why};
+use super::{Effect, End, Memory, Phase, Reflector, State, unreadable};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
 use crate::wire::{Control, RawBatch};
@@ -34,24 +36,27 @@ impl Watching {
         Watching { exchange, attempt, reader, seen: 0, bookmarked: false }
     }
 
-    pub(super) fn deadline(&self, tuning: &Tuning, unbookmarked: u32) -> Option<Deadline> {
+    pub(super) fn deadline(&self, tuning: &Tuning, memory: &Memory) -> Option<Deadline> {
         // A server that sends no bookmarks is quiet by nature.
-        let silence = (unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
-        self.exchange.deadline(tuning, silence)
+        let silence = (memory.unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
+        let stream = self.exchange.deadline(tuning, silence)?;
+        let probe = memory.probe_at(tuning, self.exchange.opened_at).map(|at| Deadline { at, why: why::PROBE });
+        Deadline::sooner(probe, Some(stream))
     }
 }
 
 impl Reflector {
-    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &[u8]) {
-        let pieces = watching.reader.feed(bytes).into_iter();
-        self.watching_pieces(now, watching, pieces);
+    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &mut &[u8]) -> bool {
+        let (pieces, more) = watching.reader.feed(bytes);
+        self.watching_pieces(now, watching, pieces.into_iter());
+        more
     }
 
     pub(super) fn watching_pieces(&mut self, now: Time, mut watching: Watching, pieces: impl Iterator<Item = Piece>) {
         for piece in pieces {
             match piece {
                 Piece::Events(batch) => {
-                    if let Some(fault) = self.events(&mut watching, batch) {
+                    if let Some(fault) = self.events(now, &mut watching, batch) {
                         self.watching_cut(now, &watching, fault);
                         return;
                     }
@@ -60,7 +65,7 @@ impl Reflector {
                     watching.seen += 1;
                     watching.bookmarked = true;
                     self.memory.unbookmarked = 0;
-                    self.alive();
+                    self.news(now);
                     if !version.is_unset() {
                         self.memory.version = version.clone();
                         self.memory.echoed = false;
@@ -88,7 +93,7 @@ impl Reflector {
     }
 
     /// Takes events up to the first that is unreadable, whose fault it returns.
-    fn events(&mut self, watching: &mut Watching, mut batch: RawBatch) -> Option<Fault> {
+    fn events(&mut self, now: Time, watching: &mut Watching, mut batch: RawBatch) -> Option<Fault> {
         let resource = &self.config.resource;
         let broken = batch.iter().enumerate().find_map(|(at, item)| Some((at, unreadable(&item, resource)?)));
         let fault = broken.map(|(good, fault)| {
@@ -101,7 +106,8 @@ impl Reflector {
         });
         if !batch.is_empty() {
             watching.seen += batch.len() as u64;
-            self.alive();
+            self.memory.record.event(now);
+            self.news(now);
             // I28: an object without a version moves nothing.
             let last = batch.iter().filter(|item| !item.version.is_empty()).last();
             if let Some(item) = last {
@@ -143,14 +149,20 @@ impl Reflector {
         self.go_on(now, until, Next::Watch);
     }
 
-    pub(super) fn watching_late(&mut self, now: Time, watching: Watching) {
+    /// The deadline `due` has passed.
+    pub(super) fn watching_late(&mut self, now: Time, watching: Watching, due: Time) {
         self.effects.push_back(Effect::Cancel(watching.exchange.id));
         self.note_health(now, &watching);
+        // Whatever kept this stream silent, its connection is not to be trusted.
         self.memory.fresh_connection = true;
+        if self.memory.probe_at(&self.config.tuning, watching.exchange.opened_at).is_some_and(|at| at <= due) {
+            self.begin_probe(now);
+            return;
+        }
         let tuning = &self.config.tuning;
-        if watching.exchange.is_overdue(now, tuning) {
+        if watching.exchange.is_overdue(due, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
             return;
         }
@@ -164,13 +176,27 @@ impl Reflector {
         }
         if core::mem::replace(&mut self.memory.was_silent, true) {
             let fault = Fault::late("any event or bookmark of a watch, twice in a row");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
     }
 
+    /// The machine slept, and its clock with it: the other end may have given this stream up long ago, and its reset may
+    /// never come (B020, F49). Events that were sent meanwhile come again.
+    pub(super) fn watching_suspended(&mut self, now: Time, watching: &Watching) {
+        self.effects.push_back(Effect::Cancel(watching.exchange.id));
+        self.note_health(now, watching);
+        self.memory.fresh_connection = true;
+        let until = self.memory.last_sent + self.config.tuning.pace;
+        self.go_on(now, until, Next::Watch);
+    }
+
     fn note_health(&mut self, now: Time, watching: &Watching) {
-        if now.since(watching.exchange.opened_at) >= self.config.tuning.healthy_watch {
+        let (open_for, tuning) = (now.since(watching.exchange.opened_at), &self.config.tuning);
+        if open_for >= tuning.short_watch {
+            self.memory.record.good();
+        }
+        if open_for >= tuning.healthy_watch {
             self.alive_for_long();
         }
     }

@@ -86,7 +86,7 @@ impl<T> Fresh<T> {
             (ran, _) => {
                 let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
                 let reason = format!("an index function panicked: {panic}");
-                Err(BadItem { key: Some(self.object.key().clone()), version: self.object.version().clone(), reason })
+                Err(BadItem::new(Some(self.object.key().clone()), self.object.version().clone(), reason))
             }
         }
     }

@@ -1,16 +1,16 @@
-//! What concerns every state: stopping, starting anew, strictness, flow control, handlers, and clocks that jump.
+//! What concerns every state: stopping, starting anew, strictness, flow control and handlers.
 
-use super::harness::{World, bookmark, config, end_marker, error_event, event, list};
-use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice, Output};
+use super::harness::{World, bookmark, config, end_marker, error_event, event, list, object};
+use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice};
 use crate::reflector::{End, ListStrategy, Phase};
-use crate::time::{Duration, Time};
+use crate::time::Duration;
 use crate::wire::{Head, RequestId};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-/// One world in each phase but `Stopped`, with the requests so far looked at.
-fn everywhere() -> Vec<World> {
+/// One world in each state but `Stopped`, with the requests so far looked at.
+pub(super) fn everywhere() -> Vec<World> {
     let mut backoff = World::listing();
     backoff.answer(500, "");
     let mut finished = World::listing();
@@ -23,6 +23,7 @@ fn everywhere() -> Vec<World> {
         World::streaming(),
         World::opening(),
         World::watching(),
+        World::probing(),
         backoff,
     ];
     for world in &mut worlds {
@@ -107,6 +108,61 @@ fn a_refresh_decodes_what_has_not_changed_and_a_relist_does_not() {
     assert_eq!(world.told(1), [""; 0]);
 }
 
+/// F41: whoever may write one object must not be able to stop the cache of its whole kind.
+#[test]
+fn an_object_that_is_nested_too_deeply_is_told_of_and_stops_nobody() {
+    let deep = |version: &str| {
+        let (open, close) = ("[".repeat(5_000), "]".repeat(5_000));
+        format!(
+            r#"{{"metadata":{{"namespace":"ns","name":"deep","resourceVersion":"{version}"}},"spec":{open}{close}}}"#
+        )
+    };
+    let mut world = World::listing();
+    world.request();
+    world.add_handler(1, None);
+    let item = object("a", "4");
+    world.answer(200, &format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{},{item}]}}"#, deep("3")));
+    assert_eq!((world.stored().join(""), world.watch_version()), ("ns/a@4".into(), "5".into()));
+    let told = "ns/deep at version 3 cannot be used: it is nested too deeply";
+    assert!(world.failure().message.starts_with(told), "{}", world.failure());
+
+    world.head(200);
+    world.body(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}{}", deep("6"), event("MODIFIED", "a", "7")));
+    assert!(world.failure().message.starts_with("ns/deep at version 6 cannot be used: "), "{}", world.failure());
+    assert_eq!(world.phase(), Phase::Watching, "the stream goes on");
+    assert_eq!(world.told(1), ["added ns/a@4 by List", "updated ns/a@7 (was 4) by Watch"]);
+    // Its deletion needs no body.
+    world.body(&format!("{{\"type\":\"DELETED\",\"object\":{}}}", deep("8")));
+    assert_eq!(world.store.quarantined().count(), 0);
+}
+
+/// The content type is not asked: what is no JSON is found by its first byte, and what is JSON is read (a proxy may have
+/// changed the header).
+#[test]
+fn the_content_type_makes_no_difference() {
+    for content_type in
+        [None, Some("application/json"), Some("Application/JSON; charset=UTF-8"), Some("text/plain"), Some("")]
+    {
+        let mut world = World::listing();
+        let mut head = Head::new(200);
+        head.content_type = content_type.map(ToString::to_string);
+        world.head_with(&head);
+        world.body(&list("5", &[("a", "4")]));
+        world.close();
+        assert_eq!(world.stored(), ["ns/a@4"], "{content_type:?}");
+        world.head_with(&head);
+        world.body(&event("MODIFIED", "a", "6"));
+        assert_eq!(world.stored(), ["ns/a@6"], "{content_type:?}");
+    }
+    let mut world = World::listing();
+    let mut head = Head::new(200);
+    head.set("Content-Type", "application/vnd.kubernetes.protobuf");
+    world.head_with(&head);
+    world.body("k8s\0");
+    assert_eq!(world.failure().reason, "Undecodable");
+    assert!(world.failure().message.contains("k8s\\u{0}"), "{}", world.failure());
+}
+
 #[test]
 fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
     let bad = r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[
@@ -119,7 +175,7 @@ fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
     for step in [800, 1_600] {
         world.answer(200, bad);
         assert_eq!(world.failure().reason, "Undecodable");
-        assert!(world.failure().message.starts_with("ns/bad at version 3: "), "{}", world.failure());
+        assert!(world.failure().message.starts_with("ns/bad at version 3 cannot be used: "), "{}", world.failure());
         world.back_off(step);
         assert_eq!(world.request(), "/api/v1/pods?limit=500&resourceVersion=0");
     }
@@ -292,32 +348,6 @@ fn what_is_decoded_of_a_list_that_was_given_up_does_not_show() {
     world.answer(200, &list("6", &[("a", "4")]));
     while world.work() {}
     assert_eq!(world.stored(), ["ns/a@4"]);
-}
-
-#[test]
-fn a_clock_that_stands_still_or_runs_backward_is_taken_for_the_last_time() {
-    let mut world = World::watching();
-    world.now = Time::ZERO;
-    world.informer.handle(Time::ZERO, Input::Tick);
-    let Output::Wait(Some(deadline)) = world.informer.poll_output() else { panic!("nothing happened") };
-    assert_eq!(deadline.at, Time::from_millis(1_000_000) + Duration::from_secs(150));
-}
-
-#[test]
-fn a_suspend_fires_what_is_due_once_and_then_looks_at_the_input() {
-    let mut world = World::watching();
-    world.add_handler(1, Some(Duration::from_secs(30)));
-    world.told(1);
-    let id = world.id();
-    world.now = world.now + Duration::from_secs(86_400);
-    let late = event("ADDED", "late", "6");
-    world.input(Input::Body { id, bytes: late.as_bytes() });
-    assert_eq!(world.cancelled, [2]);
-    assert_eq!((world.stored().join(""), world.informer.stats().stale_answers), ("ns/a@4".into(), 1));
-    assert_eq!(world.watch_version(), "5", "the event comes again");
-    assert_eq!(world.told(1), ["resync ns/a@4 by Resync"], "the periods that were missed are one");
-    assert_eq!(world.log.iter().filter(|line| line.starts_with("resync")).count(), 1);
-    assert_eq!(world.deadline.unwrap().at, world.now + Duration::from_secs(10));
 }
 
 #[test]

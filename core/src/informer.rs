@@ -76,7 +76,7 @@ use crate::decode::{DecodeJob, Decoded, Ticket};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
-use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason};
+use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
 use crate::store::{Commit, Receipt, Staged};
 use crate::time::{Clock, Deadline, Duration, Time};
@@ -334,6 +334,11 @@ impl<T> Informer<T> {
         self.reflector.phase()
     }
 
+    /// How it stands with its server.
+    pub fn health(&self) -> Health {
+        self.reflector.health()
+    }
+
     /// True once a complete list is in the store; it stays true.
     pub fn has_synced(&self) -> bool {
         self.populated
@@ -414,11 +419,17 @@ impl<T> Informer<T> {
     /// When the machine wants to be called again.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
-        let resync = resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: "resync" });
+        let resync =
+            resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: why::RESYNC });
         let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
         // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
         let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
         Some(Deadline { at, ..soonest })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn reflector(&self) -> &Reflector {
+        &self.reflector
     }
 
     fn is_current(&mut self, id: RequestId) -> bool {
@@ -639,6 +650,7 @@ impl<T> Informer<T> {
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
                 message: format!("{bad}"),
+                repeats: 0,
                 retry_in: None,
             });
         }

@@ -5,7 +5,7 @@
 //!                                          └─else─► failing (the body is read, bounded) ──end──►
 //! ```
 
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use crate::time::{Deadline, Duration, Time};
 use crate::wire::{Body, Head, RequestId, Status, WireError};
 use alloc::vec::Vec;
@@ -117,6 +117,11 @@ impl Exchange {
         matches!(self.stage, Stage::Connecting | Stage::AwaitingHead)
     }
 
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused_at.is_some()
+    }
+
     pub(super) fn pause(&mut self, now: Time) {
         self.paused_at.get_or_insert(now);
     }
@@ -142,17 +147,14 @@ impl Exchange {
             return None;
         }
         match self.stage {
-            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
-            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
+            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: why::CONNECTING }),
+            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: why::HEAD }),
             Stage::Open => {
-                let silence =
-                    silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
-                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: "end of a watch" });
+                let silence = silence.map(|silence| Deadline { at: self.last_byte + silence, why: why::SILENCE });
+                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: why::END_OF_WATCH });
                 Deadline::sooner(silence, end)
             }
-            Stage::Failing { .. } => {
-                Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" })
-            }
+            Stage::Failing { .. } => Some(Deadline { at: self.opened_at + tuning.error_body, why: why::ERROR_BODY }),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
-    #[cfg(debug_assertions)]
+    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }
@@ -205,30 +205,29 @@ impl Reflector {
             self.next_page(now, listing, end.continue_token);
             return;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &listing.ask, Phase::Listing) {
+        if self.memory.is_older(&version) && !self.accept_older(now, &version, &listing.ask, Phase::Listing) {
             // Refused once: what the newest state says is then the truth.
             self.discard();
             self.begin_pages_at(now, Ask::Latest, self.config.page_size);
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
-        self.memory.heard(now);
         self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
         listing.version = Some(version);
         self.state = State::Listing(listing);
     }
 
     /// Judges a list that is older than the cache: a cache that lags is refused, the newest state is believed.
-    pub(super) fn accept_older(&mut self, version: &Version, ask: &Ask, phase: Phase) -> bool {
+    pub(super) fn accept_older(&mut self, now: Time, version: &Version, ask: &Ask, phase: Phase) -> bool {
         let known = &self.memory.version;
         if *ask == Ask::Latest {
             let text =
                 format!("the server is at version {version} and was at {known}: it was set back to an older state");
-            self.report(phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            self.report(now, phase, Fault::new(reason::WENT_BACKWARDS, text), None);
             return true;
         }
         let text = format!("a cache answered with version {version}, older than {known}; asking for the newest state");
-        self.report(phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
+        self.report(now, phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
         self.memory.latest = true;
         false
     }
@@ -239,6 +238,8 @@ impl Reflector {
             if *mine == attempt {
                 self.memory.version = version.clone();
                 self.memory.latest = false;
+                self.memory.heard(now);
+                self.memory.repeats.forget(Phase::Listing);
                 self.begin_watch(now);
             }
         }
@@ -258,7 +259,7 @@ impl Reflector {
             State::Opening(_) | State::Watching(_) | State::Probing(_) => (Phase::Streaming, false),
         };
         if is_replaced {
-            self.report(phase, fault, None);
+            self.report(now, phase, fault, None);
             return;
         }
         self.abandon();
@@ -303,7 +304,7 @@ impl Reflector {
         if listing.pages > 1 && listing.limit > 0 {
             // The token aged out: pages of this size take too long, so all at once (client-go does the same). A server
             // that makes pages all the same gets no third try for free.
-            self.report(Phase::Listing, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Listing, fault, Some(crate::time::Duration::ZERO));
             self.begin_pages_at(now, listing.ask.clone(), 0);
             return;
         }
@@ -311,7 +312,7 @@ impl Reflector {
         self.memory.latest = true;
         let wait = if tried_latest { wait } else { Wait::None };
         let wait = self.wait(wait);
-        self.report(Phase::Listing, fault, Some(wait));
+        self.report(now, Phase::Listing, fault, Some(wait));
         if tried_latest {
             self.go_on(now, now + wait, Next::List);
         } else {

@@ -51,6 +51,7 @@ impl Reflector {
                     self.memory.not_silent(now, since);
                 }
                 let reader = StreamReader::new(body, self.config.limits);
+                self.memory.record.opened();
                 let attempt = self.next_attempt();
                 let watching = Watching::new(opening.exchange, attempt, reader);
                 self.enter(Phase::Watching, State::Watching(watching));

@@ -137,7 +137,7 @@ impl Reflector {
             self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
             return None;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
+        if self.memory.is_older(&version) && !self.accept_older(now, &version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
             self.discard();
             self.begin_stream(now);
@@ -145,6 +145,8 @@ impl Reflector {
         }
         self.memory.echoed = matches!(&streaming.ask, Ask::NotOlder(asked) if *asked == version);
         self.memory.heard(now);
+        self.memory.repeats.forget(Phase::Streaming);
+        self.memory.record.opened();
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();
@@ -229,7 +231,7 @@ impl Reflector {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
-        self.report(Phase::Streaming, fault, Some(Duration::ZERO));
+        self.report(now, Phase::Streaming, fault, Some(Duration::ZERO));
         self.begin_pages(now);
     }
 

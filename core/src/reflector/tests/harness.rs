@@ -43,6 +43,9 @@ pub(super) struct World {
     pub(super) log: Vec<String>,
     /// Requests that no test has looked at.
     sent: VecDeque<Request>,
+    /// When requests were sent, those that follow a continue token apart: one page is no new attempt.
+    pub(super) attempts: Vec<Time>,
+    pub(super) pages: usize,
     /// The request in flight.
     pub(super) current: Option<RequestId>,
     /// The last request.
@@ -84,6 +87,8 @@ impl World {
             listeners: BTreeMap::new(),
             log: Vec::new(),
             sent: VecDeque::new(),
+            attempts: Vec::new(),
+            pages: 0,
             current: None,
             last: None,
             cancelled: Vec::new(),
@@ -142,6 +147,11 @@ impl World {
                     assert!(self.current.is_none(), "one request at a time (I27)");
                     self.log.push(format!("send {} {} {:?}", request.id, request.target(), request.accept_encoding));
                     self.current = Some(request.id);
+                    if request.query_value("continue").is_some() {
+                        self.pages += 1;
+                    } else {
+                        self.attempts.push(self.now);
+                    }
                     self.last = Some(request.clone());
                     self.sent.push_back(request);
                 }

@@ -354,3 +354,24 @@ fn an_item_that_cannot_be_built_is_reported_and_the_list_goes_on() {
     assert!(world.informer.has_synced());
     assert_eq!(world.store.quarantined().count(), 1, "what has no key has no place there");
 }
+
+/// W4, C6: the token that comes with the news that ours is gone mixes two states.
+#[test]
+fn the_token_in_a_status_is_never_followed() {
+    let gone = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,
+        "metadata":{"resourceVersion":"9","continue":"mixes-two-states"}}"#;
+    for code in [410, 200] {
+        let mut world = World::listing();
+        world.answer(200, &page("5", "next", &[("a", "4")]));
+        world.answer(code, gone);
+        assert_eq!(world.request(), "/api/v1/pods?resourceVersion=0", "{code}: all at once, from the beginning");
+        world.answer(code, gone);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "{code}");
+        world.answer(code, gone);
+        world.back_off(800);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "{code}");
+        world.answer(200, &list("9", &[("b", "8")]));
+        assert_eq!(world.stored(), ["ns/b@8"], "{code}: nothing of the first page is left");
+        assert!(world.log.iter().all(|line| !line.contains("mixes")), "{code}");
+    }
+}

@@ -537,6 +537,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     proptest! {

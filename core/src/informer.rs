@@ -89,6 +89,10 @@ use core::fmt;
 /// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 
+/// Steps that wait for an effect before what is held of a compressed body is left alone: bookmarks are no bytes to decode,
+/// and still take room.
+const WAITING_WORK: usize = 1024;
+
 /// The least resync period: a smaller one is raised to it.
 pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
@@ -248,6 +252,15 @@ enum Busy {
     Committing(Option<u64>),
 }
 
+/// What was read of the body in flight and stands for more than there is room for: gzip makes a thousand bytes of one.
+/// While there is some, the body is paused, so this is no more than what the driver had read by then.
+struct Held {
+    id: RequestId,
+    bytes: Vec<u8>,
+    /// How the answer ended behind them, if it did.
+    end: Option<End>,
+}
+
 /// The machine.
 pub struct Informer<T> {
     reflector: Reflector,
@@ -257,6 +270,9 @@ pub struct Informer<T> {
     /// Bytes in `work`, those that are being decoded included.
     waiting_bytes: usize,
     paused: Option<RequestId>,
+    held: Option<Held>,
+    /// The request that has ended for the driver, and not yet for us.
+    ended: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
@@ -298,6 +314,8 @@ impl<T> Informer<T> {
             work: VecDeque::new(),
             waiting_bytes: 0,
             paused: None,
+            held: None,
+            ended: None,
             staged: Staged::default(),
             staging: 0,
             rebuild: None,
@@ -366,12 +384,12 @@ impl<T> Informer<T> {
             }
             Input::Body { id, bytes } => {
                 if self.is_current(id) {
-                    self.reflector.body(now, id, bytes);
+                    self.body(now, id, bytes);
                 }
             }
             Input::End { id, end } => {
                 if self.is_current(id) {
-                    self.reflector.end(now, id, end);
+                    self.end(now, id, end);
                 }
             }
             Input::Decoded(decoded) => self.decoded(decoded),
@@ -420,6 +438,51 @@ impl<T> Informer<T> {
         current
     }
 
+    /// Reads a part of a body, or keeps it behind what is held already.
+    fn body(&mut self, now: Time, id: RequestId, mut bytes: &[u8]) {
+        match &mut self.held {
+            Some(held) => held.bytes.extend_from_slice(bytes),
+            None => {
+                if self.reflector.body(now, id, &mut bytes) {
+                    self.held = Some(Held { id, bytes: bytes.to_vec(), end: None });
+                }
+            }
+        }
+    }
+
+    /// The answer is over, as soon as all of its body is read.
+    fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        match &mut self.held {
+            Some(held) => {
+                held.end = Some(end.clone());
+                self.ended = Some(id);
+            }
+            None => self.reflector.end(now, id, end),
+        }
+    }
+
+    /// Goes on reading what is held, if there is room for what it stands for. False if there is nothing to do.
+    fn read_held(&mut self, now: Time) -> bool {
+        let Some(mut held) = self.held.take() else { return false };
+        if self.reflector.in_flight() != Some(held.id) {
+            return true;
+        }
+        if self.waiting_bytes > IN_FLIGHT_BYTES / 2 || self.work.len() > WAITING_WORK {
+            self.held = Some(held);
+            return false;
+        }
+        let mut rest = held.bytes.as_slice();
+        let more = self.reflector.body(now, held.id, &mut rest);
+        let read = held.bytes.len() - rest.len();
+        if more {
+            held.bytes.drain(..read);
+            self.held = Some(held);
+        } else if let Some(end) = &held.end {
+            self.reflector.end(now, held.id, end);
+        }
+        true
+    }
+
     /// Carries effects and work forward as far as they go without the driver.
     fn pump(&mut self, now: Time) {
         loop {
@@ -429,7 +492,9 @@ impl<T> Informer<T> {
             if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
                 continue;
             }
-            break;
+            if !self.read_held(now) {
+                break;
+            }
         }
         self.flow(now);
         self.check();
@@ -452,7 +517,7 @@ impl<T> Informer<T> {
             return;
         }
         assert!(
-            self.busy != Busy::No || self.work.is_empty(),
+            self.busy != Busy::No || self.work.is_empty() && self.held.is_none(),
             "work waits for an effect that is out, and for nothing else"
         );
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
@@ -472,7 +537,10 @@ impl<T> Informer<T> {
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
-                self.outputs.push_back(Output::Cancel(id));
+                // What has ended for the driver is nothing that it can cancel.
+                if self.ended != Some(id) {
+                    self.outputs.push_back(Output::Cancel(id));
+                }
             }
             Effect::Items { attempt, staged, batch } => {
                 self.waiting_bytes += batch.bytes_len();
@@ -535,8 +603,7 @@ impl<T> Informer<T> {
                 let staged = core::mem::take(&mut self.staged);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
-                        let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
-                        let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        let text = format!("{bad}");
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -576,14 +643,13 @@ impl<T> Informer<T> {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
         for bad in receipt.quarantined {
-            let key = bad.key.as_ref().map_or("an item without a readable name", |key| key.as_str());
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
                 phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
-                message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                message: format!("{bad}"),
                 repeats: 0,
                 retry_in: None,
             });
@@ -637,12 +703,14 @@ impl<T> Informer<T> {
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
+            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES || self.held.is_some() => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
-            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
+            (Some(paused), Some(id))
+                if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 && self.held.is_none() =>
+            {
                 self.paused = None;
                 self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));

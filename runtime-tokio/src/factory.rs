@@ -126,6 +126,8 @@ impl Inner {
         }
         let tasks = std::mem::replace(&mut *self.tasks.lock(), Tasks::Stopped);
         drop(tasks); // what never ran
+        // Nothing stays open; another factory of this client opens its own again.
+        self.client.connector().retire();
     }
 }
 

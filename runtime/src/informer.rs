@@ -15,7 +15,7 @@ use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
 use informer_core::selector::{FieldSelector, LabelSelector};
-use informer_core::store::{IndexDef, IndexValues, Store};
+use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
 use informer_core::time::{Duration, Time};
 use informer_core::{Obj, Object, Resource};
 use std::any::{TypeId, type_name};
@@ -206,7 +206,7 @@ impl<T> Inner<T> {
     pub(crate) fn new(spec: &InformerSpec<T>, status: Arc<Status>, shared: Arc<Shared>) -> Self {
         Inner {
             resource: spec.config.reflector.resource.clone(),
-            store: Arc::new(SharedStore::new(shared.seed)),
+            store: Arc::new(SharedStore::new(&status.subject, shared.seed)),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,
@@ -271,6 +271,27 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
 
     /// Adds an index, before or after the start. It is complete when this returns.
     ///
+    /// The function returns a value, an `Option` or a `Vec`, of text, numbers, `bool`, [`Key`](informer_core::Key) or a
+    /// type of one's own ([`IndexValue`]); the index then speaks that type.
+    ///
+    /// # Panics
+    ///
+    /// If there is an index of this name ([`try_index`](Self::try_index) is for those who cannot know), or if the
+    /// function panics on an object that is cached already.
+    #[track_caller]
+    pub fn index<V: IndexValues>(
+        &self,
+        name: &str,
+        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
+    ) -> Index<T, V::Value> {
+        match self.try_index(name, function) {
+            Ok(index) => index,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Adds an index, before or after the start. It is complete when this returns.
+    ///
     /// # Errors
     ///
     /// If there is an index of this name; if the function panics on an object that is cached already. Later it runs
@@ -279,9 +300,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         &self,
         name: &str,
         function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
-    ) -> Result<Index<T>, Error> {
-        self.0.store.add_index(IndexDef::new(name, function))?;
-        Ok(Index::new(Arc::clone(&self.0.store), name.to_string()))
+    ) -> Result<Index<T, V::Value>, Error> {
+        self.add_index(IndexDef::new(name, function))
+    }
+
+    fn add_index<V: IndexValue>(&self, def: IndexDef<T>) -> Result<Index<T, V>, Error> {
+        let name = def.name().to_string();
+        self.0.store.add_index(def)?;
+        Ok(Index::new(Arc::clone(&self.0.store), name))
     }
 
     /// Takes an index away.
@@ -293,9 +319,19 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         Ok(self.0.store.remove_index(name)?)
     }
 
-    /// Reads an index that was added before.
+    /// Reads an index that was added before, or will be; its values are texts.
     pub fn by_index(&self, name: &str) -> Index<T> {
         Index::new(Arc::clone(&self.0.store), name.to_string())
+    }
+
+    /// Reads an index that was added before, with values of its type.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, or its values are of another type.
+    pub fn by_index_of<V: IndexValue>(&self, name: &str) -> Result<Index<T, V>, Error> {
+        self.read(|store| store.check_value_type::<V>(name))?;
+        Ok(Index::new(Arc::clone(&self.0.store), name.to_string()))
     }
 
     /// True once the first complete list is in the cache. It stays true.
@@ -384,6 +420,31 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
         (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
+    }
+}
+
+impl<T: Object> InformerHandle<T> {
+    /// Adds an index of one label, before or after the start, and makes selectors that ask for this label cost the size
+    /// of their answer: [`Lister::matching`] uses it by itself. It is complete when this returns.
+    ///
+    /// # Panics
+    ///
+    /// If the label is indexed already: [`try_label_index`](Self::try_label_index) is for those who cannot know.
+    #[track_caller]
+    pub fn label_index(&self, label: &str) -> Index<T> {
+        match self.try_label_index(label) {
+            Ok(index) => index,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The same for a label that may be indexed already.
+    ///
+    /// # Errors
+    ///
+    /// If there is an index called `label:` and this name.
+    pub fn try_label_index(&self, label: &str) -> Result<Index<T>, Error> {
+        self.add_index(IndexDef::label(label))
     }
 }
 

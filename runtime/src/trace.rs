@@ -5,6 +5,7 @@
 
 #[cfg(feature = "tracing")]
 mod on {
+    use crate::config::ConfigError;
     use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::reflector::Failure;
@@ -22,6 +23,11 @@ mod on {
                 }
             }
         }
+    }
+
+    /// Certificates that have changed and cannot be used.
+    pub(crate) fn credentials(error: &ConfigError) {
+        tracing::warn!("{error}; older ones are in use");
     }
 
     /// An informer's span.
@@ -52,11 +58,14 @@ mod on {
 
 #[cfg(not(feature = "tracing"))]
 mod off {
+    use crate::config::ConfigError;
     use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::wire::Request;
 
     pub(crate) fn observed(_observed: &Observed<'_>) {}
+
+    pub(crate) fn credentials(_error: &ConfigError) {}
 
     /// An informer's span; without the feature it is nothing.
     pub(crate) struct Span;
@@ -75,6 +84,6 @@ mod off {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::{Span, observed};
+pub(crate) use off::{Span, credentials, observed};
 #[cfg(feature = "tracing")]
-pub(crate) use on::{Span, observed};
+pub(crate) use on::{Span, credentials, observed};

@@ -3,8 +3,10 @@
 
 use informer_core::informer::Notice;
 use informer_core::listener::{Cause, Notification};
+use informer_core::lister::TokenError;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
+use informer_core::selector::LabelSelector;
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
@@ -13,6 +15,7 @@ use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
+use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
 use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -520,4 +523,152 @@ fn a_handle_tells_when_the_server_was_heard_of_and_since_when_the_cache_lags() {
     hand.tell_at(Time::from_millis(9_000), IoEvent::Tick);
     hand.tell_at(Time::from_millis(9_000), IoEvent::Head(hand.last.unwrap(), &Head::new(200)));
     assert_eq!((informer.last_contact(), informer.degraded_since()), (at(9), None));
+}
+
+#[test]
+fn an_index_speaks_the_type_of_its_values() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "longer"]);
+    let by_length = informer.index("length", |object: &Obj<DynamicObject>| object.key().name().len());
+    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().clone()));
+    let by_label = informer.label_index("l");
+    hand.watch("ADDED", "at-least-ten", 6, "x");
+    hand.watch("ADDED", "cc", 7, "x");
+    assert_eq!(by_length.values(), [1, 2, 6, 12], "in the order of numbers, not of texts");
+    assert_eq!((by_length.count(&1), by_length.keys(&12)), (2, vec![key("at-least-ten")]));
+    assert_eq!((by_key.get(&key("b")).len(), by_key.get(&key("none")).len()), (1, 0));
+    assert_eq!((by_label.values(), by_label.count("x")), (vec![String::new(), "x".to_string()], 2));
+
+    // By name: as text, or as the type that it has.
+    assert_eq!(informer.by_index("length").get("12").len(), 1);
+    assert_eq!(informer.by_index_of::<usize>("length").unwrap().count(&1), 2);
+    let error = informer.by_index_of::<u8>("length").unwrap_err().to_string();
+    assert!(error.contains("index \"length\" holds values of type usize, not u8"), "{error}");
+    assert!(informer.try_label_index("l").unwrap_err().to_string().contains("\"label:l\" already"));
+
+    // A name that was given anew does not mislead those who hold the old index.
+    informer.remove_index("length").unwrap();
+    assert!(by_length.values().is_empty() && by_length.try_get(&1).is_err());
+    informer.index("length", |_: &Obj<DynamicObject>| "no number");
+    assert!(by_length.values().is_empty() && by_length.try_get(&1).is_err());
+}
+
+#[test]
+fn a_label_index_answers_as_a_look_at_every_object_does() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    hand.watch("MODIFIED", "a", 6, "x");
+    hand.watch("MODIFIED", "b", 7, "y");
+    let selectors = ["l=x", "l in (x,y)", "l", "l!=x", "l notin (x)", "!l", "l=x,l!=x", "other,l=x", "!other,l=y", ""];
+    let answers = || {
+        let lister = informer.lister();
+        let found = selectors.map(|selector| {
+            let selector = selector.parse().unwrap();
+            let mut everywhere: Vec<_> = lister.matching(&selector).iter().map(|o| o.key().to_string()).collect();
+            everywhere.sort();
+            assert_eq!(lister.namespace("web").matching(&selector).len(), everywhere.len());
+            assert!(lister.namespace("db").matching(&selector).is_empty());
+            everywhere
+        });
+        assert!(lister.matching(&LabelSelector::nothing()).is_empty());
+        found
+    };
+    let before = answers();
+    assert_eq!((before[0].len(), before[1].len(), before[2].len(), before[3].len()), (1, 2, 3, 2));
+    informer.label_index("l");
+    assert_eq!(answers(), before);
+    hand.watch("DELETED", "a", 8, "");
+    assert_eq!(answers()[..3], [vec![], vec!["web/b".to_string()], vec!["web/b".to_string(), "web/c".to_string()]]);
+}
+
+#[test]
+fn pages_are_of_one_instant_and_a_token_outlives_it() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["e", "c", "a", "d", "b"]);
+    let lister = informer.lister();
+    let names = |page: &Page<DynamicObject>| -> String { page.objects.iter().map(|o| o.key().name()).collect() };
+
+    let pages = lister.pages(2);
+    assert_eq!(pages.iter().map(|page| names(&page)).collect::<Vec<_>>(), ["ab", "cd", "e"]);
+    let first = pages.first();
+    assert_eq!((first.remaining, first.version.to_string().as_str(), first.moved), (3, "5", false));
+    let token = first.next.unwrap().to_string();
+
+    hand.watch("DELETED", "c", 6, "");
+    hand.watch("ADDED", "bb", 7, "");
+    hand.watch("ADDED", "aa", 8, "x");
+    let held = lister.page_after(&token, 2).unwrap();
+    assert_eq!((names(&held).as_str(), held.moved), ("cd", false), "someone holds these pages");
+    assert_eq!(lister.pages(0).iter().map(|page| names(&page)).collect::<Vec<_>>(), ["aaabbbde"]);
+
+    drop(pages);
+    let gone = lister.page_after(&token, 2).unwrap();
+    assert_eq!((names(&gone).as_str(), gone.moved, gone.remaining), ("bbd", true, 1), "what follows b now");
+    let last = lister.page_after(&gone.next.unwrap().to_string(), 2).unwrap();
+    assert_eq!((names(&last).as_str(), last.next), ("e", None));
+
+    // Of a namespace, and of what a selector selects.
+    let selector: LabelSelector = "l=x".parse().unwrap();
+    assert_eq!(names(&lister.namespace("web").pages(0).first()), "aaabbbde");
+    assert_eq!(names(&lister.pages_matching(&selector, 9).first()), "aa");
+    assert!(lister.namespace("db").pages(3).is_empty());
+    let refused = [
+        lister.namespace("web").page_after(&token, 2).unwrap_err(),
+        lister.page_after_matching(&selector, &token, 2).unwrap_err(),
+    ];
+    assert_eq!(refused, [TokenError::OtherList, TokenError::OtherList]);
+    let error = Error::from(lister.page_after("not a token", 2).unwrap_err()).to_string();
+    assert!(error.starts_with("\"not a token\" is no page token: "), "{error}");
+}
+
+#[test]
+fn who_asks_for_the_same_pages_while_nothing_changes_shares_them() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    let lister = informer.lister();
+    let same = |one: &Pages<_>, other: &Pages<_>| std::ptr::eq(one.objects(), other.objects());
+    let first = lister.pages(1);
+    assert!(same(&first, &lister.pages(7)), "sorted once");
+    assert!(!same(&first, &lister.namespace("web").pages(1)));
+    assert!(!same(&first, &lister.pages_matching(&"l".parse().unwrap(), 1)));
+    hand.watch("MODIFIED", "a", 6, "x");
+    assert!(!same(&first, &lister.pages(1)), "another instant");
+    assert_eq!(first.objects()[0].version().to_string(), "5");
+}
+
+#[test]
+fn namespaces_and_pages_are_whole_while_objects_come_and_go() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let names: Vec<String> = (0..60).map(|n| format!("p{n:02}")).collect();
+    hand.list(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let lister = informer.lister();
+                for _ in 0..300 {
+                    let web = lister.namespace("web").list();
+                    assert!(web.len() >= 50 && web.iter().all(|object| object.key().namespace() == "web"), "B095");
+                    let pages = lister.pages(7);
+                    let walked: Vec<_> = pages.iter().flat_map(|page| page.objects).collect();
+                    assert!(walked.is_sorted_by(|a, b| a.key() < b.key()), "each object once (I6)");
+                    assert_eq!(walked.len(), pages.len());
+                }
+            });
+        }
+        // At most ten are away at any time.
+        for version in 6..1_200_u32 {
+            let kind = if version / 10 % 2 == 0 { "DELETED" } else { "ADDED" };
+            hand.watch(kind, &names[(version % 10) as usize], version, "");
+        }
+    });
 }

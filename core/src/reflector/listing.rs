@@ -10,6 +10,7 @@
 use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
+use super::stream::AT_A_TIME;
 use super::tuning::Tuning;
 use super::{Ask, Effect, End, Phase, Reflector, State};
 use crate::object::Version;
@@ -48,13 +49,17 @@ impl PageReader {
         PageReader { body, list: ListDecoder::new(limits) }
     }
 
-    /// Appends the items that `bytes` complete.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], items: &mut RawBatch) -> Result<(), WireError> {
-        while let Some(plain) = self.body.pull(&mut bytes)? {
+    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and appends the items that are complete. False if that
+    /// was all that can be made of them.
+    pub(super) fn feed(&mut self, bytes: &mut &[u8], items: &mut RawBatch) -> Result<bool, WireError> {
+        let mut made = 0;
+        while made < AT_A_TIME {
+            let Some(plain) = self.body.pull(bytes)? else { return Ok(false) };
+            made += plain.len();
             items.reserve(plain.len());
             self.list.feed(plain, items)?;
         }
-        Ok(())
+        Ok(self.body.may_have_more(bytes))
     }
 
     pub(super) fn finish(self) -> Result<ListEnd, WireError> {
@@ -131,15 +136,19 @@ impl Reflector {
         }
     }
 
-    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &[u8]) {
+    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &mut &[u8]) -> bool {
         let mut batch = RawBatch::new();
-        let outcome = listing.reader.as_mut().map_or(Ok(()), |reader| reader.feed(bytes, &mut batch));
+        let outcome = listing.reader.as_mut().map_or(Ok(false), |reader| reader.feed(bytes, &mut batch));
         match outcome {
-            Ok(()) => {
+            Ok(more) => {
                 self.items(listing.attempt, batch);
                 self.state = State::Listing(listing);
+                more
             }
-            Err(error) => self.listing_broken(now, listing, &error),
+            Err(error) => {
+                self.listing_broken(now, listing, &error);
+                false
+            }
         }
     }
 

@@ -365,21 +365,27 @@ impl Reflector {
         self.check(now);
     }
 
-    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        let Some(exchange) = self.exchange_mut(id) else { return };
+    /// Reads from the front of `bytes`. True if there is more to come of this body, also if nothing is left there: it is
+    /// to be called again when there is room for that.
+    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &mut &[u8]) -> bool {
+        let Some(exchange) = self.exchange_mut(id) else { return false };
         let is_read = exchange.body(now, bytes);
         self.memory.record.contact(now);
         if !is_read {
-            return;
+            return false;
         }
-        match core::mem::replace(&mut self.state, State::Idle) {
+        let more = match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_body(now, state, bytes),
             State::Streaming(state) => self.streaming_body(now, state, bytes),
             State::Watching(state) => self.watching_body(now, state, bytes),
             State::Probing(state) => self.probing_body(now, state, bytes),
-            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
-        }
+            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => {
+                self.state = state;
+                false
+            }
+        };
         self.check(now);
+        more && self.in_flight() == Some(id)
     }
 
     pub(crate) fn end(&mut self, now: Time, id: RequestId, end: &End) {

@@ -75,12 +75,18 @@ impl Reflector {
         }
     }
 
-    pub(super) fn probing_body(&mut self, now: Time, mut probing: Probing, bytes: &[u8]) {
+    pub(super) fn probing_body(&mut self, now: Time, mut probing: Probing, bytes: &mut &[u8]) -> bool {
         let mut unwanted = RawBatch::new();
-        let read = probing.reader.as_mut().map_or(Ok(()), |reader| reader.feed(bytes, &mut unwanted));
+        let read = probing.reader.as_mut().map_or(Ok(false), |reader| reader.feed(bytes, &mut unwanted));
         match read {
-            Ok(()) => self.state = State::Probing(probing),
-            Err(error) => self.probing_broken(now, &probing, &error),
+            Ok(more) => {
+                self.state = State::Probing(probing);
+                more
+            }
+            Err(error) => {
+                self.probing_broken(now, &probing, &error);
+                false
+            }
         }
     }
 

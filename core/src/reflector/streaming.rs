@@ -83,12 +83,17 @@ impl Reflector {
         }
     }
 
-    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &[u8]) {
+    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &mut &[u8]) -> bool {
         let Some(reader) = streaming.reader.as_mut() else {
             self.state = State::Streaming(streaming);
-            return;
+            return false;
         };
-        let mut pieces = reader.feed(bytes).into_iter();
+        let (pieces, more) = reader.feed(bytes);
+        self.streaming_pieces(now, streaming, pieces.into_iter());
+        more
+    }
+
+    fn streaming_pieces(&mut self, now: Time, streaming: Streaming, mut pieces: impl Iterator<Item = Piece>) {
         while let Some(piece) = pieces.next() {
             match piece {
                 Piece::Events(batch) => {

@@ -46,9 +46,10 @@ impl Watching {
 }
 
 impl Reflector {
-    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &[u8]) {
-        let pieces = watching.reader.feed(bytes).into_iter();
-        self.watching_pieces(now, watching, pieces);
+    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &mut &[u8]) -> bool {
+        let (pieces, more) = watching.reader.feed(bytes);
+        self.watching_pieces(now, watching, pieces.into_iter());
+        more
     }
 
     pub(super) fn watching_pieces(&mut self, now: Time, mut watching: Watching, pieces: impl Iterator<Item = Piece>) {

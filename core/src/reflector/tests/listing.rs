@@ -1,9 +1,10 @@
 //! The state `Listing`.
 
 use super::harness::{World, config, error_event, event, list, page, status, too_large};
+use crate::informer::Input;
 use crate::object::Version;
 use crate::reflector::{ListStrategy, Phase};
-use crate::wire::Head;
+use crate::wire::{Head, gzip_member};
 use std::string::{String, ToString};
 
 /// Every failure of a list that only costs a wait: the next list asks the same thing.
@@ -207,6 +208,38 @@ fn a_server_that_makes_pages_all_the_same_and_expires_them_meets_the_backoff() {
     }
     world.back_off(800);
     assert_eq!(world.request(), "/api/v1/pods?limit=500", "the newest state, in pages");
+}
+
+/// Servers compress a list when they are asked to; a proxy may do it with the Status of a failure as well.
+#[test]
+fn a_failure_in_gzip_is_understood() {
+    let body = gzip_member(0, &[too_large().as_bytes()]).0;
+    for pieces in [1, body.len()] {
+        let mut world = World::opening();
+        world.answer(410, "");
+        world.back_off(800);
+        assert_eq!(world.request(), "/api/v1/pods?resourceVersion=5");
+        let mut head = Head::new(504);
+        head.set("content-encoding", "gzip");
+        world.head_with(&head);
+        for piece in body.chunks(body.len().div_ceil(pieces)) {
+            let id = world.id();
+            world.input(Input::Body { id, bytes: piece });
+        }
+        world.close();
+        assert_eq!(world.reasons().last().map(String::as_str), Some("list 504 Timeout"));
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "its version is too large for the server");
+    }
+    // Damaged, or in another encoding: then the code has to do.
+    for encoding in ["gzip", "br"] {
+        let mut world = World::listing();
+        let mut head = Head::new(403);
+        head.set("content-encoding", encoding);
+        world.head_with(&head);
+        world.body("no gzip");
+        world.close();
+        assert_eq!((world.failure().code, world.failure().message.as_str()), (403, ""), "{encoding}");
+    }
 }
 
 #[test]

@@ -173,13 +173,7 @@ fn assert_alive(world: &World) -> Result<(), TestCaseError> {
             prop_assert!(world.has_kept() || matches!(world.phase(), Phase::Idle | Phase::Stopped));
         }
     }
-    prop_assert!(world.paused.is_none() || world.has_kept(), "paused, with nothing left to decode");
-    match world.phase() {
-        Phase::Streaming | Phase::Opening | Phase::Watching => prop_assert!(world.current.is_some()),
-        Phase::Backoff | Phase::Idle | Phase::Stopped => prop_assert!(world.current.is_none()),
-        // In flight, or finished and on its way into the store.
-        Phase::Listing => {}
-    }
+    world.assert_alive();
     Ok(())
 }
 
@@ -217,6 +211,7 @@ fn walk(
         assert_alive(&world)?;
         look(&world);
     }
+    world.assert_paced(Time::ZERO, 0);
     let probe = world.informer.reflector().config().tuning.version_probe;
     prop_assert!(
         within(&world.attempts, |span| most(span, probe)).is_ok(),

@@ -32,18 +32,19 @@ type Build<T> = dyn Fn(&[u8], &Resource) -> Result<T, DecodeError> + Send + Sync
 pub struct Codec<T> {
     resource: Resource,
     build: Arc<Build<T>>,
+    same: fn(&T, &T) -> bool,
 }
 
 impl<T> Clone for Codec<T> {
     fn clone(&self) -> Self {
-        Codec { resource: self.resource.clone(), build: self.build.clone() }
+        Codec { resource: self.resource.clone(), build: self.build.clone(), same: self.same }
     }
 }
 
 impl<T: Object> Codec<T> {
     /// Decodes items of `resource` with [`Object::decode`].
     pub fn new(resource: Resource) -> Self {
-        Codec { resource, build: Arc::new(T::decode) }
+        Codec { resource, build: Arc::new(T::decode), same: T::is_same }
     }
 }
 
@@ -58,6 +59,8 @@ impl<T: 'static> Codec<T> {
         Codec {
             resource: self.resource,
             build: Arc::new(move |json: &[u8], resource: &Resource| transform(build(json, resource)?)),
+            // What a transform makes need not be comparable.
+            same: |_, _| false,
         }
     }
 }
@@ -186,8 +189,19 @@ pub(crate) struct Ticket {
     pub(crate) attempt: u64,
     /// Part of a list that is staged, and not an event of a watch.
     pub(crate) staged: bool,
-    /// Build every object, also one whose uid and version the store has.
-    pub(crate) rebuild: bool,
+    pub(crate) trust: Trust,
+}
+
+/// What it takes for an object of a list to be the one that the store has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// Its uid and version: it is not even read.
+    Versions,
+    /// Its uid and version; and its content, if the list turns out to be older than the cache: then versions may have been
+    /// given out again (C25). Which of both is known only when the list is complete, so it is read.
+    Contents,
+    /// Nothing makes it the same: a refresh tells handlers of every object.
+    Nothing,
 }
 
 #[derive(Clone, Copy)]
@@ -225,7 +239,7 @@ impl DecodeJob {
             None => Known::No,
             Some((slot, object)) => {
                 let same = self.ticket.staged
-                    && !self.ticket.rebuild
+                    && self.ticket.trust == Trust::Versions
                     && *object.version() == *item.version
                     && *object.uid() == *item.uid
                     && !store.is_stale(slot);
@@ -241,8 +255,14 @@ impl DecodeJob {
     /// If [`probe`](Self::probe) was not called before.
     pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
-        let items =
-            self.batch.iter().zip(&self.known).map(|(raw, known)| decode_item(raw, *known, codec, indexes, guard));
+        let trust = self.ticket.trust;
+        let items = self.batch.iter().zip(&self.known).map(|(raw, known)| {
+            let mut item = decode_item(raw, *known, codec, indexes, guard);
+            if let (Item::Fresh { known: Some(_), fresh }, Trust::Contents) = (&mut item, trust) {
+                fresh.same = Some(codec.same);
+            }
+            item
+        });
         Decoded { ticket: self.ticket, items: items.collect() }
     }
 }
@@ -326,7 +346,7 @@ impl<T> Indexers<T> {
     /// Computes the values of one object: user code.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
         let values = self.list.iter().map(|index| index.values(&object)).collect();
-        Fresh { object, values, generation: self.generation }
+        Fresh { object, values, generation: self.generation, same: None }
     }
 }
 
@@ -367,7 +387,8 @@ mod tests {
     fn decode<T: Object>(kind: ItemKind, items: &[&str]) -> Vec<String> {
         let mut batch = RawBatch::new();
         items.iter().for_each(|json| batch.push(kind, json.as_bytes()));
-        let mut job = DecodeJob::new(Ticket { attempt: 1, staged: kind == ItemKind::Listed, rebuild: false }, batch);
+        let mut job =
+            DecodeJob::new(Ticket { attempt: 1, staged: kind == ItemKind::Listed, trust: Trust::Versions }, batch);
         let store = Store::new(7);
         job.probe(&store);
         let decoded = job.decode::<T>(&Codec::new(PODS), &store.indexers(), &NoGuard);

@@ -72,7 +72,7 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket};
+use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
@@ -276,8 +276,8 @@ pub struct Informer<T> {
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
-    /// Until a list of this attempt or a later one is in the store, nothing counts as unchanged.
-    rebuild: Option<u64>,
+    /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
+    refresh: Option<u64>,
     queue: InOrderQueue<T>,
     finished: Option<u64>,
     busy: Busy,
@@ -318,7 +318,7 @@ impl<T> Informer<T> {
             ended: None,
             staged: Staged::default(),
             staging: 0,
-            rebuild: None,
+            refresh: None,
             queue: InOrderQueue::default(),
             finished: None,
             busy: Busy::No,
@@ -405,7 +405,7 @@ impl<T> Informer<T> {
             }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
-                self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+                self.refresh = self.reflector.refresh(now).or(self.refresh);
             }
         }
         self.pump(now);
@@ -542,15 +542,18 @@ impl<T> Informer<T> {
                     self.outputs.push_back(Output::Cancel(id));
                 }
             }
-            Effect::Items { attempt, staged, batch } => {
+            Effect::Items { attempt, staged, doubt, batch } => {
                 self.waiting_bytes += batch.bytes_len();
-                let rebuild = self.rebuild.is_some();
-                self.work.push_back(Work::Decode(Ticket { attempt, staged, rebuild }, batch));
+                let trust = match self.refresh {
+                    Some(_) => Trust::Nothing,
+                    None if doubt => Trust::Contents,
+                    None => Trust::Versions,
+                };
+                self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
             }
             Effect::Finish { attempt, version, set_back } => {
                 self.work.push_back(Work::Finish { attempt, version, set_back });
             }
-            Effect::Rebuild { from } => self.rebuild = Some(from),
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
@@ -603,14 +606,7 @@ impl<T> Informer<T> {
                 true
             }
             Some(Work::Finish { attempt, version, set_back }) => {
-                let staged = core::mem::take(&mut self.staged);
-                if set_back && staged.relies_on_the_store() {
-                    // Versions that were given out before are given out again (C25): what counted as unchanged need not
-                    // be. It was not decoded, so it is asked for once more.
-                    self.drop_events();
-                    self.rebuild = self.reflector.refresh(now).or(self.rebuild);
-                    return true;
-                }
+                let staged = core::mem::take(&mut self.staged).complete(set_back);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");
@@ -666,7 +662,7 @@ impl<T> Informer<T> {
         }
         let Some(attempt) = list else { return };
         self.stats.lists += 1;
-        self.rebuild = self.rebuild.filter(|from| attempt < *from);
+        self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");

@@ -30,9 +30,9 @@
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
-//! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks: one
-//! per informer, one per request in flight, one per HTTP/2 connection, one per handler and worker. The tokio runtime needs its IO and time drivers
-//! (`enable_all`); one thread is enough.
+//! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks:
+//! one per informer, one per request in flight, one per HTTP/2 connection, one per handler and worker. The tokio
+//! runtime needs its IO and time drivers (`enable_all`); one thread is enough.
 #![forbid(unsafe_code)]
 
 mod client;

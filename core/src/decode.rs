@@ -7,7 +7,7 @@
 //! [`probe`]: DecodeJob::probe
 //! [`decode`]: DecodeJob::decode
 
-use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
+use crate::object::{DecodeError, Fingerprint, Key, Obj, Object, Resource, Uid, Version};
 use crate::store::{Fresh, IndexDef, Slot, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
@@ -107,8 +107,8 @@ impl Guard for NoGuard {
 
 /// One raw item after decoding.
 pub(crate) enum Item<T> {
-    /// The store has this very version of this incarnation: nothing was built.
-    Unchanged(Slot),
+    /// The store has this version of this incarnation: nothing was built. `exact` if it was built from these very bytes.
+    Unchanged { slot: Slot, exact: bool },
     /// An object that was added or changed.
     Fresh {
         /// What the store had under its key when the batch was probed.
@@ -125,7 +125,7 @@ impl<T> Item<T> {
     /// The version that the event stood for, where it carried one.
     pub(crate) fn version(&self) -> Option<&Version> {
         match self {
-            Item::Unchanged(_) => None,
+            Item::Unchanged { .. } => None,
             Item::Fresh { fresh, .. } => Some(fresh.object.version()),
             Item::Gone { version, .. } => Some(version),
             Item::Bad { bad, .. } => Some(&bad.version),
@@ -186,15 +186,25 @@ pub(crate) struct Ticket {
     pub(crate) attempt: u64,
     /// Part of a list that is staged, and not an event of a watch.
     pub(crate) staged: bool,
-    /// Build every object, also one whose uid and version the store has.
-    pub(crate) rebuild: bool,
+    pub(crate) trust: Trust,
+}
+
+/// Which of the store's objects count as unchanged in a list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Trust {
+    /// None: a conversion changed, which changes no byte that the server sends.
+    Nothing,
+    /// Those that were built from the same bytes: versions are given out again after the server was set back.
+    Bytes,
+    /// Those of the same uid and version.
+    Versions,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
     No,
     Other(Slot),
-    Same(Slot),
+    Same { slot: Slot, exact: bool },
 }
 
 impl DecodeJob {
@@ -217,19 +227,24 @@ impl DecodeJob {
         self.batch.bytes_len()
     }
 
-    /// Looks up every item in the store: what has the same uid and version need not be built again. Call it under the
-    /// read lock; it runs no user code.
+    /// Looks up every item in the store: what has the same uid and version need not be built again, unless the server was
+    /// set back or everything is to be built. Call it under the read lock; it runs no user code.
     pub fn probe<T>(&mut self, store: &Store<T>) {
         self.known.clear();
         self.known.extend(self.batch.iter().map(|item| match store.slot_of(item.namespace, item.name) {
             None => Known::No,
             Some((slot, object)) => {
                 let same = self.ticket.staged
-                    && !self.ticket.rebuild
+                    && self.ticket.trust > Trust::Nothing
                     && *object.version() == *item.version
                     && *object.uid() == *item.uid
                     && !store.is_stale(slot);
-                if same { Known::Same(slot) } else { Known::Other(slot) }
+                let exact = same && object.raw() == Fingerprint::of(item.json);
+                if same && (exact || self.ticket.trust == Trust::Versions) {
+                    Known::Same { slot, exact }
+                } else {
+                    Known::Other(slot)
+                }
             }
         }));
     }
@@ -255,8 +270,10 @@ fn decode_item<T>(
     guard: &dyn Guard,
 ) -> Item<T> {
     let (is_listed, known) = match known {
-        Known::Same(slot) if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => return Item::Unchanged(slot),
-        Known::Same(slot) | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
+        Known::Same { slot, exact } if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => {
+            return Item::Unchanged { slot, exact };
+        }
+        Known::Same { slot, .. } | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
         Known::No => (raw.kind == ItemKind::Listed, None),
     };
     let version = Version::new(raw.version);
@@ -271,7 +288,8 @@ fn decode_item<T>(
             let mut built = None;
             let ran = guard.run(&mut || {
                 built = Some(codec.build(raw.json).map(|value| {
-                    let object = Obj::new(key.clone(), uid.clone(), version.clone(), value);
+                    let raw = Fingerprint::of(raw.json);
+                    let object = Obj::decoded(key.clone(), uid.clone(), version.clone(), raw, value);
                     indexes.fresh(object)
                 }));
             });
@@ -367,7 +385,8 @@ mod tests {
     fn decode<T: Object>(kind: ItemKind, items: &[&str]) -> Vec<String> {
         let mut batch = RawBatch::new();
         items.iter().for_each(|json| batch.push(kind, json.as_bytes()));
-        let mut job = DecodeJob::new(Ticket { attempt: 1, staged: kind == ItemKind::Listed, rebuild: false }, batch);
+        let mut job =
+            DecodeJob::new(Ticket { attempt: 1, staged: kind == ItemKind::Listed, trust: Trust::Versions }, batch);
         let store = Store::new(7);
         job.probe(&store);
         let decoded = job.decode::<T>(&Codec::new(PODS), &store.indexers(), &NoGuard);
@@ -375,7 +394,7 @@ mod tests {
             .items
             .iter()
             .map(|item| match item {
-                Item::Unchanged(_) => "unchanged".into(),
+                Item::Unchanged { .. } => "unchanged".into(),
                 Item::Fresh { fresh, .. } => format!("{:?}", fresh.object),
                 Item::Gone { key, version, last, .. } => format!("gone {key}@{version} {}", last.is_some()),
                 Item::Bad { bad, .. } => bad.to_string(),

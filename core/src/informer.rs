@@ -72,7 +72,7 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket};
+use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
@@ -276,8 +276,8 @@ pub struct Informer<T> {
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
-    /// Until a list of this attempt or a later one is in the store, nothing counts as unchanged.
-    rebuild: Option<u64>,
+    /// Until a list of this attempt or a later one is in the store, less than uid and version is trusted.
+    distrust: Option<(u64, Trust)>,
     queue: InOrderQueue<T>,
     finished: Option<u64>,
     busy: Busy,
@@ -318,7 +318,7 @@ impl<T> Informer<T> {
             ended: None,
             staged: Staged::default(),
             staging: 0,
-            rebuild: None,
+            distrust: None,
             queue: InOrderQueue::default(),
             finished: None,
             busy: Busy::No,
@@ -405,7 +405,9 @@ impl<T> Informer<T> {
             }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
-                self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+                if let Some(from) = self.reflector.refresh(now) {
+                    self.distrust(from, Trust::Nothing);
+                }
             }
         }
         self.pump(now);
@@ -544,13 +546,13 @@ impl<T> Informer<T> {
             }
             Effect::Items { attempt, staged, batch } => {
                 self.waiting_bytes += batch.bytes_len();
-                let rebuild = self.rebuild.is_some();
-                self.work.push_back(Work::Decode(Ticket { attempt, staged, rebuild }, batch));
+                let trust = self.distrust.map_or(Trust::Versions, |(_, trust)| trust);
+                self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
             }
             Effect::Finish { attempt, version, set_back } => {
                 self.work.push_back(Work::Finish { attempt, version, set_back });
             }
-            Effect::Rebuild { from } => self.rebuild = Some(from),
+            Effect::SetBack { from } => self.distrust(from, Trust::Bytes),
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
@@ -604,11 +606,13 @@ impl<T> Informer<T> {
             }
             Some(Work::Finish { attempt, version, set_back }) => {
                 let staged = core::mem::take(&mut self.staged);
-                if set_back && staged.relies_on_the_store() {
-                    // Versions that were given out before are given out again (C25): what counted as unchanged need not
-                    // be. It was not decoded, so it is asked for once more.
+                if set_back && staged.has_doubts() {
+                    // Versions that were given out before are given out again (C25): what counted as unchanged has
+                    // other bytes now, which were not decoded. So it is asked for once more.
                     self.drop_events();
-                    self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+                    if let Some(from) = self.reflector.refresh(now) {
+                        self.distrust(from, Trust::Bytes);
+                    }
                     return true;
                 }
                 match staged.first_bad().filter(|_| self.strict) {
@@ -629,6 +633,12 @@ impl<T> Informer<T> {
                 true
             }
         }
+    }
+
+    /// Lists from the attempt `from` on trust no more than this, until one of them is in the store.
+    fn distrust(&mut self, from: u64, trust: Trust) {
+        let least = self.distrust.map_or(trust, |(_, before)| before.min(trust));
+        self.distrust = Some((from, least));
     }
 
     fn decoded(&mut self, decoded: Decoded<T>) {
@@ -666,7 +676,7 @@ impl<T> Informer<T> {
         }
         let Some(attempt) = list else { return };
         self.stats.lists += 1;
-        self.rebuild = self.rebuild.filter(|from| attempt < *from);
+        self.distrust = self.distrust.filter(|(from, _)| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");

@@ -192,9 +192,9 @@ pub(crate) enum Effect {
         version: Version,
         set_back: bool,
     },
-    /// The same is known before anything of a list was read: until one of the attempt `from` or a later one is in the
-    /// store, nothing counts as unchanged.
-    Rebuild {
+    /// The same is known before anything of a list was read; it ends when one of the attempt `from` or a later one is in
+    /// the store.
+    SetBack {
         from: u64,
     },
     /// The staged list of this attempt will never be complete.

@@ -141,7 +141,7 @@ impl Reflector {
         self.memory.version = newest;
         self.memory.latest = true;
         // Versions are given out again, so that one which we know says nothing.
-        self.effects.push_back(Effect::Rebuild { from: self.attempts + 1 });
+        self.effects.push_back(Effect::SetBack { from: self.attempts + 1 });
         self.begin_list(now);
     }
 

@@ -436,7 +436,7 @@ impl<T> Store<T> {
     fn apply(&mut self, item: Item<T>, done: &mut Committed<T>) {
         match item {
             // Only a list is probed for unchanged objects.
-            Item::Unchanged(_) => {}
+            Item::Unchanged { .. } => {}
             Item::Fresh { fresh, .. } => {
                 let known = self.find(fresh.object.key().as_str());
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);

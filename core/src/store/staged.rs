@@ -16,8 +16,8 @@ use hashbrown::HashTable;
 /// A list on its way into the store.
 pub struct Staged<T> {
     pub(super) survivors: SlotSet,
-    /// Some of them because the list has their uid and version, unread.
-    unread: bool,
+    /// Some of them for their uid and version alone: the list has other bytes, which were not decoded.
+    doubtful: bool,
     /// In the list's order; `None` where a streaming list took an object back.
     pub(super) fresh: Vec<Option<Fresh<T>>>,
     pub(super) bad: Vec<BadItem>,
@@ -32,7 +32,7 @@ impl<T> Default for Staged<T> {
     fn default() -> Self {
         Staged {
             survivors: SlotSet::default(),
-            unread: false,
+            doubtful: false,
             fresh: Vec::new(),
             bad: Vec::new(),
             bad_keys: BTreeSet::new(),
@@ -45,8 +45,8 @@ impl<T> Default for Staged<T> {
 impl<T> Staged<T> {
     pub(crate) fn push(&mut self, item: Item<T>) {
         match item {
-            Item::Unchanged(slot) => {
-                self.unread = true;
+            Item::Unchanged { slot, exact } => {
+                self.doubtful |= !exact;
                 self.survivors.insert(slot);
             }
             Item::Fresh { known, fresh } => {
@@ -71,9 +71,9 @@ impl<T> Staged<T> {
         }
     }
 
-    /// True if an object stays as the store has it, for its uid and version alone.
-    pub(crate) fn relies_on_the_store(&self) -> bool {
-        self.unread
+    /// True if an object stays as the store has it for its uid and version alone.
+    pub(crate) fn has_doubts(&self) -> bool {
+        self.doubtful
     }
 
     /// The first item that could not be built: what a strict informer asks.

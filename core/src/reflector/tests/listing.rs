@@ -321,6 +321,23 @@ fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content() {
 }
 
 #[test]
+fn what_a_restore_left_as_it_was_is_told_to_nobody() {
+    let mut world = World::opening();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(403, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("4", &[]));
+    world.request();
+    world.reasons();
+    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
+    assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"]);
+    assert_eq!(world.watch_version(), "4", "nothing has to be asked again");
+    assert_eq!(world.told(1), ["added ns/b@3 by Relist"]);
+}
+
+#[test]
 fn what_is_set_back_is_asked_for_again_until_that_works_and_never_watched_before() {
     let mut world = World::opening();
     world.answer(403, "");
@@ -328,7 +345,7 @@ fn what_is_set_back_is_asked_for_again_until_that_works_and_never_watched_before
     world.request();
     world.answer(200, &list("4", &[]));
     world.request();
-    world.answer(200, &list("4", &[("a", "4")]));
+    world.answer(200, &list("4", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{}"#));
     for step in [1_600, 3_200] {
         assert_eq!(world.request(), "/api/v1/pods?limit=500");
         world.answer(503, "");

@@ -83,9 +83,10 @@ fn of_100_000(c: &mut Criterion) {
     group.finish();
 }
 
-/// Widget `n`, in namespaces of 500 and with a label that one in `parts` has.
-fn object(n: u64, namespaces: u64, parts: u64) -> Obj<Widget> {
-    let (object, namespace) = (Widget::object(n, 1), format!("team-{:04}", n % namespaces));
+/// Widget `n`, in namespaces of 500 that follow each other, as a list gives them, and with a label that every
+/// `parts`-th one has.
+fn object(n: u64, parts: u64) -> Obj<Widget> {
+    let (object, namespace) = (Widget::object(n, 1), format!("team-{:04}", n / IN_NAMESPACE));
     let widget = Widget::sample(n, 1).with_label("part", &(n % parts).to_string());
     Obj::new(Key::new(&namespace, object.key().name()), object.uid().clone(), object.version().clone(), widget)
 }
@@ -96,7 +97,7 @@ fn of_any_size(c: &mut Criterion, size: u64) {
     let parts = if size > OBJECTS { 12 * size / OBJECTS } else { 12 };
     let mut store = Store::<Widget>::new(7);
     for n in 0..size {
-        store.upsert(object(n * STRIDE % size, namespaces, parts));
+        store.upsert(object(n, parts));
     }
     let bare = RwLock::new(store.clone());
     for def in [IndexDef::namespace(), IndexDef::label("part")] {

@@ -7,7 +7,7 @@
 //! [`probe`]: DecodeJob::probe
 //! [`decode`]: DecodeJob::decode
 
-use crate::object::{DecodeError, Fingerprint, Key, Obj, Object, Resource, Uid, Version};
+use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
 use crate::store::{Fresh, IndexDef, Slot, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
@@ -32,18 +32,19 @@ type Build<T> = dyn Fn(&[u8], &Resource) -> Result<T, DecodeError> + Send + Sync
 pub struct Codec<T> {
     resource: Resource,
     build: Arc<Build<T>>,
+    same: fn(&T, &T) -> bool,
 }
 
 impl<T> Clone for Codec<T> {
     fn clone(&self) -> Self {
-        Codec { resource: self.resource.clone(), build: self.build.clone() }
+        Codec { resource: self.resource.clone(), build: self.build.clone(), same: self.same }
     }
 }
 
 impl<T: Object> Codec<T> {
     /// Decodes items of `resource` with [`Object::decode`].
     pub fn new(resource: Resource) -> Self {
-        Codec { resource, build: Arc::new(T::decode) }
+        Codec { resource, build: Arc::new(T::decode), same: T::is_same }
     }
 }
 
@@ -58,6 +59,8 @@ impl<T: 'static> Codec<T> {
         Codec {
             resource: self.resource,
             build: Arc::new(move |json: &[u8], resource: &Resource| transform(build(json, resource)?)),
+            // What a transform makes need not be comparable.
+            same: |_, _| false,
         }
     }
 }
@@ -107,8 +110,8 @@ impl Guard for NoGuard {
 
 /// One raw item after decoding.
 pub(crate) enum Item<T> {
-    /// The store has this version of this incarnation: nothing was built. `exact` if it was built from these very bytes.
-    Unchanged { slot: Slot, exact: bool },
+    /// The store has this very version of this incarnation: nothing was built.
+    Unchanged(Slot),
     /// An object that was added or changed.
     Fresh {
         /// What the store had under its key when the batch was probed.
@@ -125,7 +128,7 @@ impl<T> Item<T> {
     /// The version that the event stood for, where it carried one.
     pub(crate) fn version(&self) -> Option<&Version> {
         match self {
-            Item::Unchanged { .. } => None,
+            Item::Unchanged(_) => None,
             Item::Fresh { fresh, .. } => Some(fresh.object.version()),
             Item::Gone { version, .. } => Some(version),
             Item::Bad { bad, .. } => Some(&bad.version),
@@ -189,22 +192,23 @@ pub(crate) struct Ticket {
     pub(crate) trust: Trust,
 }
 
-/// Which of the store's objects count as unchanged in a list.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// What it takes for an object of a list to be the one that the store has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trust {
-    /// None: a conversion changed, which changes no byte that the server sends.
-    Nothing,
-    /// Those that were built from the same bytes: versions are given out again after the server was set back.
-    Bytes,
-    /// Those of the same uid and version.
+    /// Its uid and version: it is not even read.
     Versions,
+    /// Its uid and version; and its content, if the list turns out to be older than the cache: then versions may have been
+    /// given out again (C25). Which of both is known only when the list is complete, so it is read.
+    Contents,
+    /// Nothing makes it the same: a refresh tells handlers of every object.
+    Nothing,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
     No,
     Other(Slot),
-    Same { slot: Slot, exact: bool },
+    Same(Slot),
 }
 
 impl DecodeJob {
@@ -227,24 +231,19 @@ impl DecodeJob {
         self.batch.bytes_len()
     }
 
-    /// Looks up every item in the store: what has the same uid and version need not be built again, unless the server was
-    /// set back or everything is to be built. Call it under the read lock; it runs no user code.
+    /// Looks up every item in the store: what has the same uid and version need not be built again. Call it under the
+    /// read lock; it runs no user code.
     pub fn probe<T>(&mut self, store: &Store<T>) {
         self.known.clear();
         self.known.extend(self.batch.iter().map(|item| match store.slot_of(item.namespace, item.name) {
             None => Known::No,
             Some((slot, object)) => {
                 let same = self.ticket.staged
-                    && self.ticket.trust > Trust::Nothing
+                    && self.ticket.trust == Trust::Versions
                     && *object.version() == *item.version
                     && *object.uid() == *item.uid
                     && !store.is_stale(slot);
-                let exact = same && object.raw() == Fingerprint::of(item.json);
-                if same && (exact || self.ticket.trust == Trust::Versions) {
-                    Known::Same { slot, exact }
-                } else {
-                    Known::Other(slot)
-                }
+                if same { Known::Same(slot) } else { Known::Other(slot) }
             }
         }));
     }
@@ -256,8 +255,14 @@ impl DecodeJob {
     /// If [`probe`](Self::probe) was not called before.
     pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
-        let items =
-            self.batch.iter().zip(&self.known).map(|(raw, known)| decode_item(raw, *known, codec, indexes, guard));
+        let trust = self.ticket.trust;
+        let items = self.batch.iter().zip(&self.known).map(|(raw, known)| {
+            let mut item = decode_item(raw, *known, codec, indexes, guard);
+            if let (Item::Fresh { known: Some(_), fresh }, Trust::Contents) = (&mut item, trust) {
+                fresh.same = Some(codec.same);
+            }
+            item
+        });
         Decoded { ticket: self.ticket, items: items.collect() }
     }
 }
@@ -270,10 +275,8 @@ fn decode_item<T>(
     guard: &dyn Guard,
 ) -> Item<T> {
     let (is_listed, known) = match known {
-        Known::Same { slot, exact } if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => {
-            return Item::Unchanged { slot, exact };
-        }
-        Known::Same { slot, .. } | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
+        Known::Same(slot) if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => return Item::Unchanged(slot),
+        Known::Same(slot) | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
         Known::No => (raw.kind == ItemKind::Listed, None),
     };
     let version = Version::new(raw.version);
@@ -288,8 +291,7 @@ fn decode_item<T>(
             let mut built = None;
             let ran = guard.run(&mut || {
                 built = Some(codec.build(raw.json).map(|value| {
-                    let raw = Fingerprint::of(raw.json);
-                    let object = Obj::decoded(key.clone(), uid.clone(), version.clone(), raw, value);
+                    let object = Obj::new(key.clone(), uid.clone(), version.clone(), value);
                     indexes.fresh(object)
                 }));
             });
@@ -344,7 +346,7 @@ impl<T> Indexers<T> {
     /// Computes the values of one object: user code.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
         let values = self.list.iter().map(|index| index.values(&object)).collect();
-        Fresh { object, values, generation: self.generation }
+        Fresh { object, values, generation: self.generation, same: None }
     }
 }
 
@@ -394,7 +396,7 @@ mod tests {
             .items
             .iter()
             .map(|item| match item {
-                Item::Unchanged { .. } => "unchanged".into(),
+                Item::Unchanged(_) => "unchanged".into(),
                 Item::Fresh { fresh, .. } => format!("{:?}", fresh.object),
                 Item::Gone { key, version, last, .. } => format!("gone {key}@{version} {}", last.is_some()),
                 Item::Bad { bad, .. } => bad.to_string(),

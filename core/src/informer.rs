@@ -276,8 +276,8 @@ pub struct Informer<T> {
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
-    /// Until a list of this attempt or a later one is in the store, less than uid and version is trusted.
-    distrust: Option<(u64, Trust)>,
+    /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
+    refresh: Option<u64>,
     queue: InOrderQueue<T>,
     finished: Option<u64>,
     busy: Busy,
@@ -318,7 +318,7 @@ impl<T> Informer<T> {
             ended: None,
             staged: Staged::default(),
             staging: 0,
-            distrust: None,
+            refresh: None,
             queue: InOrderQueue::default(),
             finished: None,
             busy: Busy::No,
@@ -405,9 +405,7 @@ impl<T> Informer<T> {
             }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
-                if let Some(from) = self.reflector.refresh(now) {
-                    self.distrust(from, Trust::Nothing);
-                }
+                self.refresh = self.reflector.refresh(now).or(self.refresh);
             }
         }
         self.pump(now);
@@ -544,15 +542,18 @@ impl<T> Informer<T> {
                     self.outputs.push_back(Output::Cancel(id));
                 }
             }
-            Effect::Items { attempt, staged, batch } => {
+            Effect::Items { attempt, staged, doubt, batch } => {
                 self.waiting_bytes += batch.bytes_len();
-                let trust = self.distrust.map_or(Trust::Versions, |(_, trust)| trust);
+                let trust = match self.refresh {
+                    Some(_) => Trust::Nothing,
+                    None if doubt => Trust::Contents,
+                    None => Trust::Versions,
+                };
                 self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
             }
             Effect::Finish { attempt, version, set_back } => {
                 self.work.push_back(Work::Finish { attempt, version, set_back });
             }
-            Effect::SetBack { from } => self.distrust(from, Trust::Bytes),
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
@@ -605,16 +606,7 @@ impl<T> Informer<T> {
                 true
             }
             Some(Work::Finish { attempt, version, set_back }) => {
-                let staged = core::mem::take(&mut self.staged);
-                if set_back && staged.has_doubts() {
-                    // Versions that were given out before are given out again (C25): what counted as unchanged has
-                    // other bytes now, which were not decoded. So it is asked for once more.
-                    self.drop_events();
-                    if let Some(from) = self.reflector.refresh(now) {
-                        self.distrust(from, Trust::Bytes);
-                    }
-                    return true;
-                }
+                let staged = core::mem::take(&mut self.staged).complete(set_back);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");
@@ -633,12 +625,6 @@ impl<T> Informer<T> {
                 true
             }
         }
-    }
-
-    /// Lists from the attempt `from` on trust no more than this, until one of them is in the store.
-    fn distrust(&mut self, from: u64, trust: Trust) {
-        let least = self.distrust.map_or(trust, |(_, before)| before.min(trust));
-        self.distrust = Some((from, least));
     }
 
     fn decoded(&mut self, decoded: Decoded<T>) {
@@ -676,7 +662,7 @@ impl<T> Informer<T> {
         }
         let Some(attempt) = list else { return };
         self.stats.lists += 1;
-        self.distrust = self.distrust.filter(|(from, _)| attempt < *from);
+        self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");

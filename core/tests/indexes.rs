@@ -111,8 +111,7 @@ proptest! {
             }
             prop_assert_eq!(store.len(), model.len());
         }
-        for index in 0..INDEXES.len() {
-            let name = INDEXES[index];
+        for (index, name) in INDEXES.into_iter().enumerate() {
             if indexes.contains(&index) {
                 prop_assert_eq!(held(name, &store), wanted(name, &model));
             } else {

@@ -186,10 +186,15 @@ impl Script {
                 [410, 500, 504, 0][data.below(4)],
                 ["Expired", "InternalError", "Timeout", ""][data.below(4)],
             ),
-            _ => match data.below(4) {
+            _ => match data.below(5) {
                 0 => status(410, "Expired"),
                 1 => too_large(),
-                2 => r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5","labels":7}}}"#.into(),
+                // One key several times: no server sends that, and a cache that lags and pages might.
+                2 => {
+                    let versions = [data.byte(), data.byte(), data.byte()].map(|version| version.to_string());
+                    page(&version, "", &[("a", &versions[0]), (name, &versions[1]), ("a", &versions[2])])
+                }
+                3 => r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5","labels":7}}}"#.into(),
                 _ => {
                     r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":5},"metadata":{}}}"#.into()
                 }

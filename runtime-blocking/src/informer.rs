@@ -12,8 +12,7 @@ use std::time::Duration;
 /// An informer: handlers, indexes and the cache of one resource and scope. Cheap to clone.
 ///
 /// All of [`InformerHandle`] can be called on it: `lister`, `index`, `by_index`, `has_synced`, `phase`, `last_failure`,
-/// `degraded_since`,
-/// `refresh`.
+/// `degraded_since`, `refresh`.
 pub struct Informer<T> {
     pub(crate) handle: InformerHandle<T>,
     pub(crate) factory: Arc<Inner>,

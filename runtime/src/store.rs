@@ -44,6 +44,8 @@ impl<T> SharedStore<T> {
 
     pub(crate) fn commit(&self, mut commit: Commit<T>) -> Committed<T> {
         let _writer = self.writer.lock();
+        // What a list has, and the store too: compared under no lock.
+        commit.settle(&CatchUnwind, |key| self.read(|store| store.fresh_slot(key)));
         // An index may have come since the objects were decoded; from here on none can.
         commit.reindex(&self.read(Store::indexers), &CatchUnwind);
         let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);

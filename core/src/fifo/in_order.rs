@@ -78,7 +78,7 @@ impl<T> InOrderQueue<T> {
             let known = store.slot_of(object.key().namespace(), object.key().name());
             staged.push(match known {
                 Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
-                    Item::Unchanged { slot, exact: old.raw() == object.raw() }
+                    Item::Unchanged(slot)
                 }
                 Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
                 None => Item::Fresh { known: None, fresh: Fresh::bare(object) },

@@ -51,9 +51,7 @@ pub use resource::{ParseResourceError, Resource};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
-use core::hash::BuildHasher;
 use core::ops::Deref;
-use foldhash::fast::FixedState;
 use serde::de::DeserializeOwned;
 
 /// A type that an informer can cache.
@@ -87,6 +85,14 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     fn decode(json: &[u8], resource: &Resource) -> Result<Self, DecodeError> {
         let _ = resource; // only dynamic objects need to be told what they are
         serde_json::from_slice(json).map_err(DecodeError::new)
+    }
+
+    /// True if `other` is known to have the same content. It is asked of two objects with the same uid and version, and
+    /// only after the server was set back to an older state: it may have given that version to another content then
+    /// (C25). `false`, the default, says that nobody knows: handlers are told of an update.
+    fn is_same(&self, other: &Self) -> bool {
+        let _ = other;
+        false
     }
 }
 
@@ -128,34 +134,13 @@ struct Inner<T: ?Sized> {
     key: Key,
     uid: Uid,
     version: Version,
-    raw: Fingerprint,
     value: T,
 }
 
 impl<T> Obj<T> {
     /// Joins an identity and a value.
     pub fn new(key: Key, uid: Uid, version: Version, value: T) -> Self {
-        Obj::decoded(key, uid, version, Fingerprint::NONE, value)
-    }
-
-    /// The same for a value that was built from JSON.
-    pub(crate) fn decoded(key: Key, uid: Uid, version: Version, raw: Fingerprint, value: T) -> Self {
-        Obj(Arc::new(Inner { key, uid, version, raw, value }))
-    }
-}
-
-/// Tells the JSON of one object from another, where uid and version do not: after a restore of etcd. Eight bytes, for the
-/// JSON itself would be a second cache. The same object has two, one with `kind` and one without, as lists of built-in
-/// types leave it out: unequal ones prove nothing, equal ones do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fingerprint(u64);
-
-impl Fingerprint {
-    /// Of an object that was made by hand.
-    const NONE: Fingerprint = Fingerprint(0);
-
-    pub(crate) fn of(json: &[u8]) -> Self {
-        Fingerprint(FixedState::default().hash_one(json).max(1))
+        Obj(Arc::new(Inner { key, uid, version, value }))
     }
 }
 
@@ -173,10 +158,6 @@ impl<T: ?Sized> Obj<T> {
     /// The `resourceVersion`, byte for byte.
     pub fn version(&self) -> &Version {
         &self.0.version
-    }
-
-    pub(crate) fn raw(&self) -> Fingerprint {
-        self.0.raw
     }
 
     /// The value; the same as dereferencing.

@@ -154,7 +154,7 @@ impl Reflector {
 
     fn items(&mut self, attempt: u64, batch: RawBatch) {
         if !batch.is_empty() {
-            self.effects.push_back(Effect::Items { attempt, staged: true, batch });
+            self.effects.push_back(Effect::Items { attempt, staged: true, doubt: self.memory.latest, batch });
         }
     }
 
@@ -213,6 +213,10 @@ impl Reflector {
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
+        if set_back {
+            self.memory.set_back = Some(listing.attempt);
+        }
+        let set_back = self.memory.set_back.is_some();
         self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone(), set_back });
         listing.version = Some(version);
         self.state = State::Listing(listing);
@@ -237,6 +241,7 @@ impl Reflector {
 
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
+        self.memory.set_back = self.memory.set_back.filter(|from| attempt < *from);
         if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state {
             if *mine == attempt {
                 self.memory.version = version.clone();

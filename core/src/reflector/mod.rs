@@ -179,10 +179,12 @@ pub enum End {
 pub(crate) enum Effect {
     Send(Request),
     Cancel(RequestId),
-    /// Items to decode. `staged`: part of a list that shows only when it is finished.
+    /// Items to decode. `staged`: part of a list that shows only when it is finished. `doubt`: the list asks for the newest
+    /// state and may turn out to be older than ours, so a version that we know need not stand for what we know.
     Items {
         attempt: u64,
         staged: bool,
+        doubt: bool,
         batch: RawBatch,
     },
     /// The staged list is complete and stands for `version`. `set_back`: the server was set back to it, so versions that
@@ -191,11 +193,6 @@ pub(crate) enum Effect {
         attempt: u64,
         version: Version,
         set_back: bool,
-    },
-    /// The same is known before anything of a list was read; it ends when one of the attempt `from` or a later one is in
-    /// the store.
-    SetBack {
-        from: u64,
     },
     /// The staged list of this attempt will never be complete.
     Discard {
@@ -226,6 +223,9 @@ struct Memory {
     version: Version,
     /// The next list must ask for the newest state: our version is of no use to the server.
     latest: bool,
+    /// The server was set back to an older state: until a list of this attempt or a later one is in the store, a version
+    /// that we know may stand for another content.
+    set_back: Option<u64>,
     /// The list that echoed our own version; if its watch is expired as well, that cache is of no use.
     echoed: bool,
     /// Streaming lists are given up for the life of this machine.
@@ -270,6 +270,7 @@ impl Reflector {
             memory: Memory {
                 version: Version::default(),
                 latest: false,
+                set_back: None,
                 echoed: false,
                 streaming_refused: false,
                 streaming_tries: 0,

@@ -140,8 +140,7 @@ impl Reflector {
         // It is announced: what is listed next is measured against this. No watch starts from here before it is listed.
         self.memory.version = newest;
         self.memory.latest = true;
-        // Versions are given out again, so that one which we know says nothing.
-        self.effects.push_back(Effect::SetBack { from: self.attempts + 1 });
+        self.memory.set_back = Some(self.attempts + 1);
         self.begin_list(now);
     }
 

@@ -101,7 +101,12 @@ impl Reflector {
                         self.streaming_cut(now, &streaming, fault);
                         return;
                     }
-                    self.effects.push_back(Effect::Items { attempt: streaming.attempt, staged: true, batch });
+                    self.effects.push_back(Effect::Items {
+                        attempt: streaming.attempt,
+                        staged: true,
+                        doubt: self.memory.latest,
+                        batch,
+                    });
                 }
                 Piece::Control(Control::Bookmark { version, initial_events_end: true }) => {
                     let Some(watching) = self.streamed(now, streaming, version) else { return };
@@ -151,6 +156,10 @@ impl Reflector {
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();
+        if set_back {
+            self.memory.set_back = Some(streaming.attempt);
+        }
+        let set_back = self.memory.set_back.is_some();
         self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version, set_back });
         let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");

@@ -114,7 +114,7 @@ impl Reflector {
                 self.memory.version = Version::new(item.version);
                 self.memory.echoed = false;
             }
-            self.effects.push_back(Effect::Items { attempt: watching.attempt, staged: false, batch });
+            self.effects.push_back(Effect::Items { attempt: watching.attempt, staged: false, doubt: false, batch });
         }
         fault
     }

@@ -323,6 +323,7 @@ impl Lists {
 
 /// Numbers by slot, in chunks: an array in one piece would be copied as it grows, with readers waiting.
 #[derive(Clone, Default)]
+#[allow(clippy::vec_box)] // the box is the point: growing moves a pointer, not a kilobyte
 struct BySlot(Vec<Box<[Number; BY_SLOT]>>);
 
 /// A chunk is 1 KiB: an index over few objects costs no more.

@@ -63,12 +63,14 @@ pub struct Fresh<T> {
     pub(crate) values: SmallVec<[Values; 1]>,
     /// Which set of index functions made `values`.
     pub(crate) generation: u64,
+    /// Where the version alone may not say that the store has this object already: what compares contents.
+    pub(crate) same: Option<fn(&T, &T) -> bool>,
 }
 
 impl<T> Fresh<T> {
     /// An object whose index values the store computes itself.
     pub(crate) fn bare(object: Obj<T>) -> Self {
-        Fresh { object, values: SmallVec::new(), generation: u64::MAX }
+        Fresh { object, values: SmallVec::new(), generation: u64::MAX, same: None }
     }
 
     /// Computes the values anew if other index functions made them.
@@ -80,7 +82,7 @@ impl<T> Fresh<T> {
         let ran = guard.run(&mut || again = Some(indexers.fresh(self.object.clone())));
         match (ran, again) {
             (Ok(()), Some(again)) => {
-                *self = again;
+                *self = Fresh { same: self.same, ..again };
                 Ok(())
             }
             (ran, _) => {
@@ -119,6 +121,15 @@ impl<T> Commit<T> {
         match &self.change {
             Change::Replace(staged) => Some(staged),
             Change::Events(_) | Change::Nothing => None,
+        }
+    }
+
+    /// Drops from a list what the store turns out to have already, after a server was set back or might have been. May
+    /// compare contents, which is user code: call it under no lock that a reader takes, with what gives the store's object
+    /// of a key and its place; then [`Store::commit`] compares none. A comparison that panics counts as a difference.
+    pub fn settle(&mut self, guard: &dyn Guard, known: impl Fn(&str) -> Option<(Slot, Obj<T>)>) {
+        if let Change::Replace(staged) = &mut self.change {
+            staged.settle(guard, known);
         }
     }
 
@@ -414,7 +425,8 @@ impl<T> Store<T> {
 
     /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
     /// decoded; [`Commit::reindex`] sees to that before.
-    pub fn commit(&mut self, commit: Commit<T>) -> Committed<T> {
+    pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
+        commit.settle(&NoGuard, |key| self.fresh_slot(key));
         let mut done = Committed::default();
         match commit.change {
             Change::Nothing => {}
@@ -436,7 +448,7 @@ impl<T> Store<T> {
     fn apply(&mut self, item: Item<T>, done: &mut Committed<T>) {
         match item {
             // Only a list is probed for unchanged objects.
-            Item::Unchanged { .. } => {}
+            Item::Unchanged(_) => {}
             Item::Fresh { fresh, .. } => {
                 let known = self.find(fresh.object.key().as_str());
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
@@ -540,6 +552,13 @@ impl<T> Store<T> {
     /// The index that has its values from `source`, whatever its name.
     pub(crate) fn index_from(&self, source: impl Fn(&Source) -> bool) -> Option<&Index> {
         self.indexes.iter().find(|index| source(index.source()))
+    }
+
+    /// The object of a key and its place, if it is the newest that the server has of it as far as we know: for
+    /// [`Commit::settle`].
+    pub fn fresh_slot(&self, key: &str) -> Option<(Slot, Obj<T>)> {
+        let slot = self.find(key).filter(|slot| !self.stale.contains(*slot))?;
+        Some((slot, self.slots.get(slot)?.clone()))
     }
 
     pub(crate) fn is_stale(&self, slot: Slot) -> bool {

@@ -4,7 +4,7 @@ use super::harness::{World, bookmark, config, end_marker, error_event, event, li
 use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice};
 use crate::reflector::{End, ListStrategy, Phase};
 use crate::time::Duration;
-use crate::wire::{Head, RequestId};
+use crate::wire::{Head, RequestId, gzip_member};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -288,6 +288,45 @@ fn a_body_is_paused_over_4_mib_and_its_deadlines_stand_still_until_half_of_that_
         "the watch was read for 240 s"
     );
     assert_eq!(world.store.len(), 5);
+}
+
+/// One read of gzip stands for more than may wait: its rest is read when there is room, and only then its end counts.
+#[test]
+fn what_was_read_of_a_compressed_list_waits_and_its_end_with_it() {
+    let items: Vec<_> = (0..6).map(|n| big(&format!("n{n}"), "3", IN_FLIGHT_BYTES / 4)).collect();
+    let items: Vec<_> = items.iter().map(|e| &e["{\"type\":\"ADDED\",\"object\":".len()..e.len() - 2]).collect();
+    let held = |tail: &str| {
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{}{tail}"#, items.join(","));
+        let body = gzip_member(0, &[list.as_bytes()]).0;
+        let mut world = World::listing();
+        world.request();
+        world.lazy = true;
+        let mut head = Head::new(200);
+        head.set("content-encoding", "gzip");
+        world.head_with(&head);
+        let id = world.id();
+        world.input(Input::Body { id, bytes: &body });
+        assert_eq!((world.paused, world.deadline), (Some(id), None), "our own slowness is not the server's silence");
+        world.close();
+        assert_eq!((world.phase(), world.has_sent(), world.deadline), (Phase::Listing, false, None));
+        world
+    };
+    let mut world = held("]}");
+    world.pass(1_000_000);
+    while world.work() {}
+    assert_eq!((world.store.len(), world.watch_version().as_str(), world.failures.len()), (6, "5", 0));
+
+    // What has ended for the driver is not cancelled, whatever becomes of it.
+    let mut world = held("}");
+    while world.work() {}
+    assert_eq!((world.failure().reason.as_str(), world.cancelled.len(), world.store.len()), ("Undecodable", 0, 0));
+    world.back_off(800);
+    for input in [Input::Stop, Input::Refresh] {
+        let mut world = held("]}");
+        world.input(input);
+        while world.work() {}
+        assert_eq!((world.cancelled.len(), world.store.len()), (0, 0));
+    }
 }
 
 #[test]

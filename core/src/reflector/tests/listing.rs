@@ -294,34 +294,54 @@ fn a_cache_that_lags_is_refused_once_and_the_newest_state_believed() {
 #[test]
 fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content() {
     let mut world = World::opening();
+    world.answer(410, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("9", &[("a", "4"), ("b", "3")]));
     world.add_handler(1, None);
     world.told(1);
     world.answer(403, "");
-    world.back_off(800);
+    world.back_off(1_600);
     world.request();
-    world.answer(200, &list("4", &[("a", "4")]));
+    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
     world.reasons();
-    let other = list("4", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#);
+    let other = |version| {
+        list(version, &[("a", "4"), ("b", "3")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#)
+    };
     assert_eq!(world.request(), "/api/v1/pods?limit=500");
-    world.answer(200, &other);
+    world.answer(200, &other("4"));
     assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"]);
-    assert_eq!(world.request(), "/api/v1/pods?limit=500", "what was passed over is asked for again");
-    assert_eq!(world.told(1), [""; 0], "nothing shows before it is known");
-    world.answer(200, &other);
-    assert_eq!(world.reasons(), [""; 0], "it was announced");
-    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4".into(), "4".into()));
-    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4 ns/b@3".into(), "4".into()));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"], "what is the same is no news");
     assert!(world.store.get("ns/a").unwrap().json().contains("other"));
     // From here on a version says again what it says.
     world.answer(403, "");
-    world.back_off(1_600);
+    world.back_off(3_200);
     world.request();
-    world.answer(200, &list("4", &[("a", "4")]));
+    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
     assert_eq!((world.told(1), world.watch_version()), (std::vec![], "4".into()));
 }
 
 #[test]
-fn what_a_restore_left_as_it_was_is_told_to_nobody() {
+fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
+    let mut world = World::opening();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(403, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("4", &[("a", "4")]));
+    assert_eq!(world.request(), "/api/v1/pods?limit=500");
+    world.answer(
+        200,
+        &list("9", &[("a", "4"), ("c", "7")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#),
+    );
+    assert_eq!(world.told(1), ["added ns/c@7 by Relist"]);
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4 ns/c@7".into(), "9".into()));
+}
+
+#[test]
+fn what_is_set_back_stays_in_doubt_until_a_list_of_it_is_in_the_store() {
     let mut world = World::opening();
     world.add_handler(1, None);
     world.told(1);
@@ -330,30 +350,13 @@ fn what_a_restore_left_as_it_was_is_told_to_nobody() {
     world.request();
     world.answer(200, &list("4", &[]));
     world.request();
-    world.reasons();
-    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
-    assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"]);
-    assert_eq!(world.watch_version(), "4", "nothing has to be asked again");
-    assert_eq!(world.told(1), ["added ns/b@3 by Relist"]);
-}
-
-#[test]
-fn what_is_set_back_is_asked_for_again_until_that_works_and_never_watched_before() {
-    let mut world = World::opening();
-    world.answer(403, "");
-    world.back_off(800);
-    world.request();
-    world.answer(200, &list("4", &[]));
-    world.request();
-    world.answer(200, &list("4", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{}"#));
-    for step in [1_600, 3_200] {
-        assert_eq!(world.request(), "/api/v1/pods?limit=500");
-        world.answer(503, "");
-        world.back_off(step);
-    }
+    // The first page tells how old the state is, and the last one never comes.
+    world.answer(200, &page("4", "more", &[("a", "4")]));
+    world.answer(500, "");
+    world.back_off(1_600);
     assert_eq!(world.request(), "/api/v1/pods?limit=500");
-    world.answer(200, &list("9", &[("a", "4")]));
-    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4".into(), "9".into()));
+    world.answer(200, &list("4", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
     assert_eq!(world.reasons().iter().filter(|reason| reason.contains("VersionWentBackwards")).count(), 1);
 }
 

@@ -224,14 +224,8 @@ fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content_of_a_stre
     world.reasons();
     let other = event("ADDED", "a", "3").replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#);
     world.head(200);
-    // What follows on that stream builds on what was passed over.
     world.body(&(other.clone() + &end_marker("8") + &event("ADDED", "b", "9")));
     assert_eq!(world.reasons(), ["streaming 0 VersionWentBackwards"]);
-    assert_eq!(world.stream_version().as_deref(), Some(""));
-    assert_eq!(world.stored(), ["ns/a@3"]);
-    world.head(200);
-    world.body(&(other + &event("ADDED", "b", "9") + &end_marker("9")));
-    assert_eq!(world.reasons(), [""; 0], "it was announced");
     assert_eq!((world.stored().join(" "), world.phase()), ("ns/a@3 ns/b@9".into(), Phase::Watching));
     assert!(world.store.get("ns/a").unwrap().json().contains("other"));
 }

@@ -126,8 +126,9 @@ impl Story {
                 for number in 0..LOST {
                     assert_eq!(story(&format!("lost-{number}")), ["added", "deleted"], "{}", watcher.name);
                 }
-                // What the restore left as it was is told to nobody.
-                assert_eq!(story("kept-1"), ["added"], "{}", watcher.name);
+                // What the restore left as it was is told once at most: these types cannot say that nothing changed.
+                let kept = story("kept-1");
+                assert!(kept == ["added"] || kept == ["added", "updated"], "{}: {kept:?}", watcher.name);
                 // Nobody saw these go.
                 assert_eq!(gone.len(), LOST + 1);
                 for lost in &gone {

@@ -645,6 +645,12 @@ impl Reflector {
         resting || self.exchange().is_some_and(Exchange::is_paused)
     }
 
+    /// True if a request is in flight whose head has not come.
+    #[cfg(test)]
+    pub(crate) fn awaits_head(&self) -> bool {
+        self.exchange().is_some_and(Exchange::awaits_head)
+    }
+
     /// The state by name, with what sets its timer.
     #[cfg(test)]
     pub(crate) fn state_name(&self) -> &'static str {

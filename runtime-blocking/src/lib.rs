@@ -53,7 +53,7 @@ mod informer;
 mod socket;
 mod transport;
 
-pub use client::{Api, Client, DEFAULT_TIMEOUT};
+pub use client::{Api, Client};
 pub use controller::{Controller, RunningController};
 pub use factory::Factory;
 pub use informer::{Events, Informer};
@@ -73,7 +73,7 @@ pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::IndexValue;
-pub use informer_runtime::api::Preconditions;
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};

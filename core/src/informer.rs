@@ -235,7 +235,7 @@ struct Handler {
 
 enum Work {
     Decode(Ticket, RawBatch),
-    Finish { attempt: u64, version: Version, set_back: bool },
+    Finish { attempt: u64, phase: Phase, version: Version, set_back: bool },
     Bookmark(Version),
 }
 
@@ -248,8 +248,8 @@ enum Busy {
         bytes: usize,
         wanted: bool,
     },
-    /// `Commit` is out; of a finished list, with its attempt.
-    Committing(Option<u64>),
+    /// `Commit` is out; of a finished list, with its attempt and how it was asked for.
+    Committing(Option<(u64, Phase)>),
 }
 
 /// What was read of the body in flight and stands for more than there is room for: gzip makes a thousand bytes of one.
@@ -279,7 +279,7 @@ pub struct Informer<T> {
     /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
     refresh: Option<u64>,
     queue: InOrderQueue<T>,
-    finished: Option<u64>,
+    finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
     populated: bool,
@@ -551,8 +551,8 @@ impl<T> Informer<T> {
                 };
                 self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
             }
-            Effect::Finish { attempt, version, set_back } => {
-                self.work.push_back(Work::Finish { attempt, version, set_back });
+            Effect::Finish { attempt, phase, version, set_back } => {
+                self.work.push_back(Work::Finish { attempt, phase, version, set_back });
             }
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
@@ -605,7 +605,7 @@ impl<T> Informer<T> {
                 self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
                 true
             }
-            Some(Work::Finish { attempt, version, set_back }) => {
+            Some(Work::Finish { attempt, phase, version, set_back }) => {
                 let staged = core::mem::take(&mut self.staged).complete(set_back);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
@@ -614,7 +614,7 @@ impl<T> Informer<T> {
                         self.reflector.rejected(now, attempt, &text);
                     }
                     None => {
-                        self.finished = Some(attempt);
+                        self.finished = Some((attempt, phase));
                         self.queue.replace(staged, version);
                     }
                 }
@@ -652,7 +652,7 @@ impl<T> Informer<T> {
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
-                phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
+                phase: list.map_or(Phase::Watching, |(_, phase)| phase),
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
                 message: format!("{bad}"),
@@ -660,7 +660,7 @@ impl<T> Informer<T> {
                 retry_in: None,
             });
         }
-        let Some(attempt) = list else { return };
+        let Some((attempt, _)) = list else { return };
         self.stats.lists += 1;
         self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);

@@ -4,8 +4,10 @@
 //! - **Chain** (I12, I17): the old version is what this handler saw last of the key; an update keeps the uid; a resync
 //!   brings nothing new.
 //! - **View** (I3, I13): a handler that is neither removed nor busy at the end has seen exactly the store.
-//! - One `synced` at most, nothing after `removed` (I20); no request mixes a continue token with a version or asks for
-//!   an exact version (I29); the namespace index equals a fresh computation (I7).
+//! - One `synced` at most, nothing after `removed` (I20); the namespace index equals a fresh computation (I7).
+//! - No request asks for what it cannot mean (I29): a continue token beside a version or a match (W8), an exact version,
+//!   be it by name or by a limit beside a version (LIST-5, LIST-7), a watch that starts from no version or pages
+//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6).
 //!
 //! ```
 //! use informer_conformance::invariants::invariants;
@@ -127,12 +129,41 @@ fn same_view(name: &str, view: &View<'_>, store: &Store, out: &mut Vec<String>) 
 }
 
 fn honest(request: &Request, out: &mut Vec<String>) {
-    let has = |name: &str| request.query.get(name).is_some_and(|value| !value.is_empty());
-    if request.verb == Verb::List && has("continue") && has("resourceVersion") {
-        out.push(format!("invariant: list at {}ms carries continue and resourceVersion", request.at_ms));
+    let value = |name: &str| request.query.get(name).map_or("", String::as_str);
+    let has = |name: &str| !value(name).is_empty();
+    // "0" names no state, it asks for any.
+    let names_version = !matches!(value("resourceVersion"), "" | "0");
+    let streams = has("sendInitialEvents");
+    let mut breach = |what: &str| out.push(format!("invariant: {} at {}ms {what}", request.verb, request.at_ms));
+    if value("resourceVersionMatch") == "Exact" {
+        breach("asks for an exact version");
     }
-    if request.query.get("resourceVersionMatch").is_some_and(|value| value == "Exact") {
-        out.push(format!("invariant: request at {}ms asks for an exact version", request.at_ms));
+    match request.verb {
+        Verb::List => {
+            if has("continue") && (has("resourceVersion") || has("resourceVersionMatch")) {
+                breach("carries continue and resourceVersion");
+            }
+            if has("limit") && names_version && !has("resourceVersionMatch") {
+                breach("pairs a version with a limit, which means exactly that version");
+            }
+        }
+        Verb::Watch => {
+            if has("limit") || has("continue") {
+                breach("pages, which only a list can");
+            }
+            if !streams && !names_version {
+                breach("starts from no version");
+            }
+            if !streams && has("resourceVersionMatch") {
+                breach("carries resourceVersionMatch without initial events");
+            }
+            if streams
+                && (value("sendInitialEvents"), value("resourceVersionMatch"), value("allowWatchBookmarks"))
+                    != ("true", "NotOlderThan", "true")
+            {
+                breach("asks for initial events without their match and bookmarks");
+            }
+        }
     }
 }
 
@@ -191,10 +222,22 @@ mod tests {
     #[test]
     fn every_breach_is_named() {
         type Breach = fn(&mut Outcome);
+        fn request(watch: &str, query: &str) -> Request {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let pairs = pairs.chain((!watch.is_empty()).then_some(("watch", watch)));
+            let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            Request { connection: 1, ..Request::new(0, "/p", &query, &[]) }
+        }
+        fn list(query: &str) -> Request {
+            request("", query)
+        }
+        fn watch(query: &str) -> Request {
+            request("true", query)
+        }
         fn h(outcome: &mut Outcome) -> &mut Vec<Event> {
             outcome.handlers.get_mut("h").unwrap()
         }
-        let breaches: [(Breach, &str); 14] = [
+        let breaches: [(Breach, &str); 21] = [
             (|o| h(o).push(Event { at_ms: 2, what: What::Add(change("ns/a", "9", None)) }), "already has"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Delete(change("z", "1", None)) }), "delete of a key that"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Update(change("z", "1", None)) }), "update of a key that"),
@@ -224,6 +267,22 @@ mod tests {
             (
                 |o| drop(o.requests[0].query.insert("resourceVersionMatch".into(), "Exact".into())),
                 "asks for an exact version",
+            ),
+            (
+                |o| drop(o.requests[0].query.insert("resourceVersionMatch".into(), "NotOlderThan".into())),
+                "continue and resourceVersion",
+            ),
+            (|o| o.requests[0] = list("limit=5&resourceVersion=5"), "exactly that version"),
+            (|o| o.requests[0] = watch("resourceVersion=5&limit=5"), "only a list can"),
+            (|o| o.requests[0] = watch(""), "starts from no version"),
+            (|o| o.requests[0] = watch("resourceVersion=0"), "starts from no version"),
+            (
+                |o| o.requests[0] = watch("resourceVersion=5&resourceVersionMatch=NotOlderThan"),
+                "without initial events",
+            ),
+            (
+                |o| o.requests[0] = watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"),
+                "match and bookmarks",
             ),
             (|o| drop(o.store.objects.insert("q/b".into(), "1".into())), "index namespace differs"),
             (|o| drop(o.store.objects.insert("ns/a".into(), "7".into())), "differs from the store"),

@@ -20,6 +20,7 @@ use crate::form::{self, Bounds, FormError, positive, present};
 use crate::outcome::json;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A script of one work queue.
 #[derive(Clone, Debug, Deserialize)]
@@ -287,6 +288,15 @@ pub struct QueueOutcome {
 }
 
 impl QueueOutcome {
+    /// Reads a recorded outcome.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not JSON, or is not of the documented form.
+    pub fn from_file(file: impl AsRef<Path>) -> Result<Self, FormError> {
+        let file = file.as_ref();
+        form::parse(&form::read(file)?).map_err(|error| error.in_file(file))
+    }
+
     /// The outcome as one JSON object on one line.
     pub fn to_json(&self) -> String {
         json(self)

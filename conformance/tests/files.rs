@@ -1,13 +1,12 @@
-//! The scenario files of this crate hold together: they read, they are unambiguous, and what was recorded from
-//! client-go meets those that say so.
+//! The scenario files of this crate hold together: they read, they are unambiguous, and each says truly whether client-go
+//! does the same.
 
-use informer_conformance::expect::{ClientGo, RequestMatcher, compare};
-use informer_conformance::invariants::invariants;
-use informer_conformance::outcome::Outcome;
+use informer_conformance::expect::{ClientGo, RequestMatcher};
 use informer_conformance::queue::compare_queue;
 use informer_conformance::queue_runner::play;
+use informer_conformance::recorded::{Peer, differences};
 use informer_conformance::scenario::{Scenario, ScenarioFile, Verb, When};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -20,12 +19,14 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
+fn every_scenario() -> Vec<ScenarioFile> {
+    let read = |file: &PathBuf| ScenarioFile::from_file(file).unwrap_or_else(|fault| panic!("{fault}"));
+    files("scenarios").iter().map(read).collect()
+}
+
 fn scenarios() -> Vec<Scenario> {
-    let read = |file: &PathBuf| {
-        let file = ScenarioFile::from_file(file).unwrap_or_else(|fault| panic!("{fault}"));
-        if let ScenarioFile::Informer(scenario) = file { Some(*scenario) } else { None }
-    };
-    files("scenarios").iter().filter_map(read).collect()
+    let informer = |file| if let ScenarioFile::Informer(scenario) = file { Some(*scenario) } else { None };
+    every_scenario().into_iter().filter_map(informer).collect()
 }
 
 #[test]
@@ -90,32 +91,75 @@ fn every_limited_answer_is_wanted() {
     }
 }
 
+/// Where client-go's outcomes are: those that were recorded, or fresh ones that the gate has just played.
+fn client_go_outcomes() -> PathBuf {
+    match std::env::var_os("INFORMER_CLIENT_GO_OUTCOMES") {
+        Some(folder) => folder.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join(Peer::ClientGo.name()),
+    }
+}
+
+/// The first column of the table in ARCHITECTURE.md that says where we differ from client-go.
+fn named_deviations() -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let (_, rest) = text.split_once("## Where we differ from client-go").expect("ARCHITECTURE.md has that heading");
+    let rows = rest.lines().take_while(|line| !line.starts_with("## ")).filter_map(|line| line.strip_prefix("| "));
+    // The first column of the head is empty.
+    let names = rows.filter_map(|row| row.split_once(" |")).filter(|(name, _)| !name.starts_with('|'));
+    let names: Vec<_> = names.map(|(name, _)| name.to_owned()).collect();
+    assert!(names.len() > 10, "the table has gone: {names:?}");
+    names
+}
+
 #[test]
-fn what_client_go_did_meets_the_scenarios_that_call_it_the_same() {
-    let recorded = files("client-go");
-    let mut compared = 0;
-    for scenario in scenarios() {
-        let name = format!("{}.json", scenario.name);
-        let Some(file) = recorded.iter().find(|file| file.file_name().is_some_and(|last| last == name.as_str())) else {
-            continue;
-        };
-        let outcome = Outcome::from_file(file).unwrap_or_else(|fault| panic!("{fault}"));
-        if scenario.expect.client_go == Some(ClientGo::Same) {
-            assert_eq!(compare(&scenario, &outcome, 0), [""; 0], "{}", scenario.name);
-            assert_eq!(invariants(&outcome, &scenario), [""; 0], "{}", scenario.name);
-            compared += 1;
+fn what_client_go_did_is_what_every_file_says_of_it() {
+    let folder = client_go_outcomes();
+    let again = "play it with peers/client-go/play, and set expect.clientGo";
+    let mut faults = Vec::new();
+    for file in every_scenario() {
+        let name = file.name();
+        let recorded = differences(&file, Peer::ClientGo, &folder).unwrap_or_else(|fault| panic!("{fault}"));
+        match (file.client_go(), recorded) {
+            (_, None) => faults.push(format!("{name}: no outcome in {}; {again}", folder.display())),
+            (None, Some(found)) => faults.push(format!("{name}: no mark; {again}; it differs in {found:?}")),
+            (Some(ClientGo::Same), Some(found)) if !found.is_empty() => {
+                faults.push(format!("{name}: marked as the same, but: {found:?}"));
+            }
+            (Some(ClientGo::Differs(why)), Some(found)) if found.is_empty() => {
+                faults.push(format!("{name}: nothing differs any more, but it is marked: {why}"));
+            }
+            (Some(_), Some(_)) => {}
         }
     }
-    assert!(compared > 0, "no recorded outcome was compared");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn every_difference_to_client_go_is_named_in_the_architecture() {
+    let named = named_deviations();
+    let mut used = BTreeSet::new();
+    for file in every_scenario() {
+        let Some(ClientGo::Differs(why)) = file.client_go() else { continue };
+        for deviation in why.split("; ") {
+            assert!(
+                named.iter().any(|name| name == deviation),
+                "{}: {deviation:?} is no line of ARCHITECTURE.md's table \"Where we differ from client-go\"",
+                file.name()
+            );
+            used.insert(deviation.to_owned());
+        }
+    }
+    let unused: Vec<_> = named.iter().filter(|name| !used.contains(*name)).collect();
+    assert!(unused.is_empty(), "no scenario shows these lines of ARCHITECTURE.md's table: {unused:?}");
 }
 
 #[test]
 fn every_recorded_outcome_belongs_to_a_scenario() {
-    let names: Vec<_> = scenarios().into_iter().map(|scenario| scenario.name).collect();
+    let names: Vec<_> = every_scenario().iter().map(|file| format!("{}.json", file.name())).collect();
     for file in files("client-go") {
-        let outcome = Outcome::from_file(&file).unwrap_or_else(|fault| panic!("{fault}"));
-        assert!(names.contains(&outcome.name), "{}: no scenario of that name", file.display());
-        assert_eq!(outcome.runtime, "client-go", "{}", file.display());
+        let last = file.file_name().unwrap().to_str().unwrap();
+        assert!(names.iter().any(|name| name == last), "{}: no scenario of that name", file.display());
     }
 }
 

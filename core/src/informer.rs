@@ -152,6 +152,12 @@ pub enum Input<'a, T> {
     Committed(Receipt),
     /// Time passed.
     Tick,
+    /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
+    /// clock of `now` turn out to disagree by more than before: then this machine may have slept with its clock (a
+    /// virtual machine, a laptop), and a watch that is open is opened anew on a fresh connection, at the same version. A
+    /// clock that is set back changes nothing. It may be left out: then such a sleep is found by the deadline of a silent
+    /// watch, and a `Retry-After` date in an answer without a `Date` is passed over.
+    WallClock(Duration),
     /// A handler is there. It is attached as soon as a complete list is in the store.
     AddHandler {
         /// Its number; one that was never used before.
@@ -366,6 +372,7 @@ impl<T> Informer<T> {
             Input::Decoded(decoded) => self.decoded(decoded),
             Input::Committed(receipt) => self.committed(now, receipt),
             Input::Tick => {}
+            Input::WallClock(unix) => self.reflector.wall_clock(now, unix),
             Input::AddHandler { id, resync } => self.add_handler(now, id, resync),
             Input::RemoveHandler { id } => {
                 if let Some(at) = self.handlers.iter().position(|handler| handler.id == id) {

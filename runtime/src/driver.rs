@@ -10,7 +10,7 @@ use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::informer::{Informer, Input, Notice, Output};
 use informer_core::reflector::{End, Phase};
-use informer_core::time::{Deadline, Time};
+use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
 
 /// What an adapter tells an informer.
@@ -57,6 +57,14 @@ pub trait Drive: Send {
     fn is_stopped(&self) -> bool;
 }
 
+/// The longest that an informer which runs lets its driver sleep: a suspend of the machine stops the clock that drivers
+/// sleep by, and nothing else wakes one whose watch is half-open since. Waking up costs a few microseconds.
+pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
+
+/// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
+/// by half a millisecond in a second.
+const DRIFT: Duration = Duration::from_secs(2);
+
 pub(crate) struct InformerDriver<T> {
     machine: Informer<T>,
     codec: Codec<T>,
@@ -65,13 +73,26 @@ pub(crate) struct InformerDriver<T> {
     waiting: Vec<Arc<Channel<T>>>,
     attached: Vec<Arc<Channel<T>>>,
     span: Span,
+    /// What the machine was told of the wall clock, and when.
+    wall: Option<(Duration, Time)>,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
     pub(crate) fn new(spec: InformerSpec<T>, inner: Arc<Inner<T>>, shared: Arc<crate::factory::Shared>) -> Self {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
         let span = Span::new(&inner.status.subject);
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting: Vec::new(), attached: Vec::new(), span }
+        let (waiting, attached) = (Vec::new(), Vec::new());
+        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, wall: None }
+    }
+
+    /// Tells the machine what the wall clock says, if it cannot know.
+    fn wall_clock(&mut self, now: Time) {
+        let unix = (self.shared.wall_clock)();
+        let known = self.wall.map(|(then, at)| then.saturating_add(now.since(at)));
+        if known.is_none_or(|known| unix.abs_diff(known) >= DRIFT) {
+            self.wall = Some((unix, now));
+            self.machine.handle(now, Input::WallClock(unix));
+        }
     }
 
     fn commands(&mut self, now: Time) {
@@ -116,6 +137,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
 impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        self.wall_clock(now);
         self.commands(now);
         let input = match event {
             IoEvent::Start => Input::Start,
@@ -144,7 +166,9 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     if self.machine.phase() == Phase::Stopped && !self.is_stopped() {
                         self.finish();
                     }
-                    return IoAction::Wait(deadline);
+                    let clock = Deadline { at: now + WALL_CLOCK_EVERY, why: "wall clock" };
+                    let runs = !matches!(self.machine.phase(), Phase::Idle | Phase::Stopped);
+                    return IoAction::Wait(Deadline::sooner(deadline, runs.then_some(clock)));
                 }
                 Output::Decode(mut job) => {
                     let indexers = self.inner.store.read(|store| {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::driver::{Drive, InformerDriver};
 use crate::error::{Error, Lagging};
 use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
-use crate::observe::{Clock, Gate, Observed, Observer, random_seed, tell};
+use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::factory::{Fingerprint, Registry, Scope};
@@ -23,6 +23,8 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
+    /// The wall clock, in place of the system's: for tests of a suspend.
+    pub wall_clock: Option<WallClock>,
     /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
     /// tasks that it waits for. For adapters.
     #[doc(hidden)]
@@ -51,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<Observer>,
     pub(crate) seed: u64,
     pub(crate) fixed_seed: Option<u64>,
+    pub(crate) wall_clock: WallClock,
     pub(crate) in_async_runtime: Option<fn() -> bool>,
 }
 
@@ -91,6 +94,7 @@ impl FactoryCore {
                 observer: options.observer,
                 seed: options.seed.unwrap_or_else(random_seed),
                 fixed_seed: options.seed,
+                wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
                 in_async_runtime: options.in_async_runtime,
             }),
             gate: options.gate,

@@ -10,7 +10,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Something that happened. `Display` is the line for a log.
 ///
@@ -121,6 +121,14 @@ impl Clock {
     pub fn instant(&self, deadline: Deadline) -> Option<Instant> {
         self.0.checked_add(Duration::from_nanos(deadline.at.as_nanos()))
     }
+}
+
+/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend.
+pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// The system's wall clock. Before 1970 it says zero.
+pub(crate) fn system_wall_clock() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A seed that differs in each process and call, for jitter and hash tables.

@@ -3,10 +3,10 @@
 
 use informer_core::listener::Notification;
 use informer_core::reflector::{End, ListStrategy, Phase};
-use informer_core::time::Time;
-use informer_core::wire::{Head, RequestId};
+use informer_core::time::{Deadline, Duration, Time};
+use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
-use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
@@ -27,7 +27,9 @@ fn factory() -> FactoryCore {
     factory_with(FactoryOptions::default())
 }
 
-fn factory_with(options: FactoryOptions) -> FactoryCore {
+fn factory_with(mut options: FactoryOptions) -> FactoryCore {
+    // The time of these tests stands still, and so does the wall clock, unless a test has one of its own.
+    options.wall_clock.get_or_insert_with(|| Arc::new(|| Duration::from_secs(1_790_000_000)));
     FactoryCore::new(Config::from_url("http://127.0.0.1:1").unwrap(), options)
 }
 
@@ -45,11 +47,20 @@ impl Hand {
     }
 
     fn tell(&mut self, event: IoEvent<'_>) {
-        self.drive.handle(Time::ZERO, event);
+        self.tell_at(Time::ZERO, event);
+    }
+
+    /// The requests that were sent, and what is waited for.
+    fn tell_at(&mut self, now: Time, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.drive.handle(now, event);
+        let mut sent = Vec::new();
         loop {
-            match self.drive.poll(Time::ZERO) {
-                IoAction::Send(request) => self.last = Some(request.id),
-                IoAction::Wait(_) => return,
+            match self.drive.poll(now) {
+                IoAction::Send(request) => {
+                    self.last = Some(request.id);
+                    sent.push(request);
+                }
+                IoAction::Wait(deadline) => return (sent, deadline),
                 IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
             }
         }
@@ -347,4 +358,34 @@ fn the_namespace_without_a_name_is_all_of_them() {
     assert!(lister.namespace("db").list().is_empty() && lister.namespace("db").get(&key("a")).is_none());
     assert!(lister.namespace("web").named("a").is_some() && lister.named("a").is_none());
     assert!(lister.namespace("").get(&key("a")).is_some());
+}
+
+#[test]
+fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_watch_anew() {
+    let unix = Arc::new(Mutex::new(Duration::from_secs(1_790_000_000)));
+    let wall = Arc::clone(&unix);
+    let mut options = FactoryOptions::default();
+    options.wall_clock = Some(Arc::new(move || *wall.lock()));
+    let factory = factory_with(options);
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let soon = |now: Time| Some(Deadline { at: now + WALL_CLOCK_EVERY, why: "wall clock" });
+    let mut now = Time::ZERO;
+    // Both clocks go on alike, but for a second, and then the wall clock is set back.
+    for wall in [10_000, 9_000, 10_500, 0] {
+        now = now + WALL_CLOCK_EVERY;
+        *unix.lock() += Duration::from_millis(wall);
+        let (sent, deadline) = hand.tell_at(now, IoEvent::Tick);
+        assert_eq!((sent.len(), deadline), (0, soon(now)));
+    }
+    // Ten seconds for us, two hours for the rest of the world.
+    now = now + WALL_CLOCK_EVERY;
+    *unix.lock() += Duration::from_secs(7_200);
+    let (sent, _) = hand.tell_at(now, IoEvent::Tick);
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].fresh_connection && sent[0].query_value("resourceVersion") == Some("5"), "{}", sent[0].target());
+    assert_eq!((informer.phase(), informer.last_failure()), (Phase::Opening, None));
+    let (_, deadline) = hand.tell_at(now, IoEvent::Stop);
+    assert_eq!(deadline, None, "after a stop there is nothing to look for");
 }

@@ -25,6 +25,8 @@ pub(super) struct Exchange {
     ends_at: Option<Time>,
     /// Since when the body is not being read.
     paused_at: Option<Time>,
+    /// The wall clock when the head came, if it is known.
+    unix: Option<Duration>,
 }
 
 enum Stage {
@@ -45,6 +47,7 @@ impl Exchange {
             head_within,
             ends_at: None,
             paused_at: None,
+            unix: None,
         }
     }
 
@@ -58,6 +61,11 @@ impl Exchange {
         if matches!(self.stage, Stage::Connecting) {
             self.stage = Stage::AwaitingHead;
         }
+    }
+
+    /// What the wall clock says as the head comes: a date in it may have nothing else to be read against.
+    pub(super) fn at_unix(&mut self, unix: Option<Duration>) {
+        self.unix = unix;
     }
 
     /// Takes the head. `Some` if the answer is good: its decoder.
@@ -92,7 +100,7 @@ impl Exchange {
         // A redirect or another 2xx is not an answer that this protocol has: it fails with its code.
         let text = if head.content_encoding.is_none() { text.as_slice() } else { &[] };
         let status = Status::from_response(head.status, text);
-        let asked = head.retry_after().or(status.retry_after);
+        let asked = head.retry_after_at(self.unix).or(status.retry_after);
         Some((status, asked))
     }
 
@@ -109,12 +117,14 @@ impl Exchange {
         self.paused_at.get_or_insert(now);
     }
 
-    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness.
-    pub(super) fn resume(&mut self, now: Time) {
-        let Some(from) = self.paused_at.take() else { return };
+    /// Goes on reading. Time in which we did not listen does not count: not as silence, not as lateness. Says when it
+    /// was paused, if it was.
+    pub(super) fn resume(&mut self, now: Time) -> Option<Time> {
+        let from = self.paused_at.take()?;
         self.last_byte = self.last_byte + now.since(self.last_byte.max(from));
         self.opened_at = self.opened_at + now.since(from);
         self.ends_at = self.ends_at.map(|at| at + now.since(from));
+        Some(from)
     }
 
     /// True if the server should have ended the body, and did not.

@@ -14,7 +14,7 @@ use super::tuning::Tuning;
 use super::{Ask, Effect, End, Phase, Reflector, State};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
-use crate::wire::{Body, Head, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
+use crate::wire::{Body, Head, Limits, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,7 +29,7 @@ pub(super) struct Listing {
     ask: Ask,
     /// Objects per page; 0 is all.
     limit: u32,
-    reader: Option<Reader>,
+    reader: Option<PageReader>,
     pages: u32,
     /// Hashes of the tokens that were followed.
     tokens: BTreeSet<u64>,
@@ -37,9 +37,30 @@ pub(super) struct Listing {
     version: Option<Version>,
 }
 
-struct Reader {
+/// Reads the body of one page.
+pub(super) struct PageReader {
     body: Body,
     list: ListDecoder,
+}
+
+impl PageReader {
+    pub(super) fn new(body: Body, limits: Limits) -> Self {
+        PageReader { body, list: ListDecoder::new(limits) }
+    }
+
+    /// Appends the items that `bytes` complete.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], items: &mut RawBatch) -> Result<(), WireError> {
+        while let Some(plain) = self.body.pull(&mut bytes)? {
+            items.reserve(plain.len());
+            self.list.feed(plain, items)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<ListEnd, WireError> {
+        self.body.finish()?;
+        self.list.finish()
+    }
 }
 
 impl Listing {
@@ -102,7 +123,7 @@ impl Reflector {
         let body = listing.exchange.as_mut().and_then(|exchange| exchange.head(now, head));
         match body {
             Some(Ok(body)) => {
-                listing.reader = Some(Reader { body, list: ListDecoder::new(self.config.limits) });
+                listing.reader = Some(PageReader::new(body, self.config.limits));
                 self.state = State::Listing(listing);
             }
             Some(Err(error)) => self.listing_broken(now, listing, &error),
@@ -110,17 +131,9 @@ impl Reflector {
         }
     }
 
-    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, mut bytes: &[u8]) {
+    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &[u8]) {
         let mut batch = RawBatch::new();
-        let mut read = || {
-            let Some(reader) = listing.reader.as_mut() else { return Ok(()) };
-            while let Some(plain) = reader.body.pull(&mut bytes)? {
-                batch.reserve(plain.len());
-                reader.list.feed(plain, &mut batch)?;
-            }
-            Ok::<(), WireError>(())
-        };
-        let outcome = read();
+        let outcome = listing.reader.as_mut().map_or(Ok(()), |reader| reader.feed(bytes, &mut batch));
         match outcome {
             Ok(()) => {
                 self.items(listing.attempt, batch);
@@ -151,12 +164,12 @@ impl Reflector {
             End::Broken(text) => self.listing_failed(now, Fault::new(reason::RESET, text), Wait::Step),
             End::Closed => {
                 listing.exchange = None;
-                let Some(Reader { body, list }) = listing.reader.take() else {
+                let Some(reader) = listing.reader.take() else {
                     let fault = Fault::new(reason::RESET, "the connection ended before the head of the answer");
                     self.listing_failed(now, fault, Wait::Step);
                     return;
                 };
-                match body.finish().and_then(|()| list.finish()) {
+                match reader.finish() {
                     Ok(end) => self.page(now, listing, end),
                     Err(error) => self.listing_broken(now, listing, &error),
                 }
@@ -190,6 +203,7 @@ impl Reflector {
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
+        self.memory.heard(now);
         self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
         listing.version = Some(version);
         self.state = State::Listing(listing);
@@ -232,7 +246,7 @@ impl Reflector {
             State::Streaming(_) => (Phase::Streaming, true),
             State::Backoff(state) => (Phase::Streaming, state.next == Next::List),
             // Its stream went on, or was opened again from its version.
-            State::Opening(_) | State::Watching(_) => (Phase::Streaming, false),
+            State::Opening(_) | State::Watching(_) | State::Probing(_) => (Phase::Streaming, false),
         };
         if is_replaced {
             self.report(phase, fault, None);

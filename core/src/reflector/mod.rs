@@ -15,14 +15,19 @@
 //!       │        failure, expired │           │              │ 200
 //!   ┌───▼──────────────────────┐  │           │              │
 //!   │ Watching                 │──►           │       (Watching)
-//!   └───┬──────────────────────┘  └─┬──────┬──┘
-//!       │ clean end                 │      └──► Streaming or Listing
-//!       └──► Opening                └─────────► Opening
+//!   └───┬──────────────────┬───┘  └─┬──────┬──┘
+//!       │ clean end        │        │      └──► Streaming or Listing
+//!       └──► Opening       │        └─────────► Opening
+//!                          │ no news for 10 min
+//!   ┌──────────────────────▼───┐ not older ──► Opening, at the same version
+//!   │ Probing                  │ older ──────► Streaming or Listing, for the newest state
+//!   │ (list of one object)     │ failure ────► Backoff, then Opening
+//!   └──────────────────────────┘
 //!
 //!   any state ── stop ──► Stopped
 //! ```
 //!
-//! One file per state: `listing`, `streaming`, `opening`, `watching`, `backoff`. `exchange` is the request in flight,
+//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request in flight,
 //! `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the state.
 //!
 //! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
@@ -34,6 +39,7 @@ mod exchange;
 pub(crate) mod failure;
 mod listing;
 mod opening;
+mod probing;
 mod stream;
 mod streaming;
 #[cfg(test)]
@@ -58,6 +64,7 @@ use exchange::Exchange;
 use failure::Fault;
 use listing::Listing;
 use opening::Opening;
+use probing::Probing;
 use streaming::Streaming;
 use watching::Watching;
 
@@ -124,7 +131,8 @@ impl ReflectorConfig {
 pub enum Phase {
     /// Not started.
     Idle,
-    /// Reading pages, or waiting until the list is in the cache.
+    /// Reading pages, or waiting until the list is in the cache; or asking a server whose watch has long been silent for
+    /// its newest version, with a list of one object.
     Listing,
     /// Reading a streaming list up to its end marker.
     Streaming,
@@ -197,6 +205,7 @@ enum State {
     Streaming(Streaming),
     Opening(Opening),
     Watching(Watching),
+    Probing(Probing),
     Backoff(BackingOff),
     Stopped,
 }
@@ -221,6 +230,13 @@ struct Memory {
     fresh_connection: bool,
     refresh_credentials: bool,
     last_sent: Time,
+    /// The last news of a watch (an event or a bookmark), finished list or probe. Time in which we did not run, did not
+    /// read or were not answered is added to it: it is not the server's silence.
+    quiet_since: Time,
+    /// When the first watch was sent of those in a row that were not answered with 200.
+    unanswered_since: Option<Time>,
+    /// What the wall clock said last, since 1970, and when.
+    wall: Option<(Duration, Time)>,
 }
 
 /// The machine.
@@ -252,6 +268,9 @@ impl Reflector {
                 fresh_connection: false,
                 refresh_credentials: false,
                 last_sent: Time::ZERO,
+                quiet_since: Time::ZERO,
+                unanswered_since: None,
+                wall: None,
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -299,7 +318,12 @@ impl Reflector {
     pub(crate) fn refresh(&mut self, now: Time) -> Option<u64> {
         match self.state {
             State::Idle | State::Stopped => None,
-            State::Listing(_) | State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => {
+            State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Watching(_)
+            | State::Probing(_)
+            | State::Backoff(_) => {
                 self.abandon();
                 self.memory.latest = true;
                 self.begin_list(now);
@@ -316,13 +340,14 @@ impl Reflector {
 
     pub(crate) fn head(&mut self, now: Time, id: RequestId, head: &Head) {
         // A second head of the same answer is the adapter's mistake; there is none in HTTP.
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.awaits_head()) {
-            return;
-        }
+        let unix = self.memory.unix(now);
+        let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
+        exchange.at_unix(unix);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
             State::Opening(state) => self.opening_head(now, state, head),
+            State::Probing(state) => self.probing_head(now, state, head),
             state @ (State::Watching(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
@@ -336,6 +361,7 @@ impl Reflector {
             State::Listing(state) => self.listing_body(now, state, bytes),
             State::Streaming(state) => self.streaming_body(now, state, bytes),
             State::Watching(state) => self.watching_body(now, state, bytes),
+            State::Probing(state) => self.probing_body(now, state, bytes),
             state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
@@ -350,6 +376,7 @@ impl Reflector {
             State::Streaming(state) => self.streaming_end(now, state, end),
             State::Opening(state) => self.opening_end(now, state, end),
             State::Watching(state) => self.watching_end(now, state, end),
+            State::Probing(state) => self.probing_end(now, state, end),
             state @ (State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
         }
         self.check(now);
@@ -357,14 +384,17 @@ impl Reflector {
 
     /// Fires what is due.
     pub(crate) fn tick(&mut self, now: Time) {
-        if self.deadline().is_none_or(|deadline| deadline.at > now) {
-            return;
+        let Some(due) = self.deadline().filter(|deadline| deadline.at <= now) else { return };
+        // While nobody answers, all of the time counts as such, when the next watch is answered.
+        if self.memory.unanswered_since.is_none() && !matches!(self.state, State::Opening(_)) {
+            self.memory.not_silent(now, due.at);
         }
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_late(now, state),
             State::Streaming(state) => self.streaming_late(now, state),
             State::Opening(state) => self.opening_late(now, state),
-            State::Watching(state) => self.watching_late(now, state),
+            State::Watching(state) => self.watching_late(now, state, due.at),
+            State::Probing(state) => self.probing_late(now, state),
             State::Backoff(state) => self.go_on(now, now, state.next),
             state @ (State::Idle | State::Stopped) => self.state = state,
         }
@@ -379,14 +409,17 @@ impl Reflector {
             State::Listing(state) => state.deadline(tuning),
             State::Streaming(state) => state.deadline(tuning),
             State::Opening(state) => state.deadline(tuning),
-            State::Watching(state) => state.deadline(tuning, self.memory.unbookmarked),
+            State::Watching(state) => state.deadline(tuning, &self.memory),
+            State::Probing(state) => Some(state.deadline(tuning)),
             State::Backoff(state) => Some(state.deadline()),
         }
     }
 
     /// The request whose body is being read. Only that can be paused: until the head is there nothing is held back.
     pub(crate) fn reading(&self) -> Option<RequestId> {
-        self.exchange().filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
+        // Nothing of a probe waits to be decoded.
+        let exchange = if matches!(self.state, State::Probing(_)) { None } else { self.exchange() };
+        exchange.filter(|exchange| exchange.is_open()).map(|exchange| exchange.id)
     }
 
     /// The body of `id` is not being read from now on: our own slowness is not the server's silence.
@@ -398,9 +431,34 @@ impl Reflector {
 
     /// The body of `id` is being read again.
     pub(crate) fn resume(&mut self, now: Time, id: RequestId) {
-        if let Some(exchange) = self.exchange_mut(id) {
-            exchange.resume(now);
+        if let Some(since) = self.exchange_mut(id).and_then(|exchange| exchange.resume(now)) {
+            self.memory.not_silent(now, since);
         }
+    }
+
+    /// The wall clock says `unix`. If it has run ahead of ours, we were suspended.
+    pub(crate) fn wall_clock(&mut self, now: Time, unix: Duration) {
+        let expected = self.memory.unix(now);
+        self.memory.wall = Some((unix, now));
+        // A jump backward says nothing: no machine sleeps for less than no time.
+        if expected.is_none_or(|expected| unix.saturating_sub(expected) < self.config.tuning.suspend) {
+            return;
+        }
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Watching(state) => self.watching_suspended(now, &state),
+            State::Idle => {}
+            // What waits for an answer has a deadline that is near.
+            state @ (State::Listing(_)
+            | State::Streaming(_)
+            | State::Opening(_)
+            | State::Probing(_)
+            | State::Backoff(_)
+            | State::Stopped) => {
+                self.state = state;
+                self.memory.fresh_connection = true;
+            }
+        }
+        self.check(now);
     }
 
     fn exchange(&self) -> Option<&Exchange> {
@@ -409,6 +467,7 @@ impl Reflector {
             State::Streaming(state) => Some(&state.exchange),
             State::Opening(state) => Some(&state.exchange),
             State::Watching(state) => Some(&state.exchange),
+            State::Probing(state) => Some(&state.exchange),
             State::Idle | State::Backoff(_) | State::Stopped => None,
         }
     }
@@ -419,6 +478,7 @@ impl Reflector {
             State::Streaming(state) => Some(&mut state.exchange),
             State::Opening(state) => Some(&mut state.exchange),
             State::Watching(state) => Some(&mut state.exchange),
+            State::Probing(state) => Some(&mut state.exchange),
             State::Idle | State::Backoff(_) | State::Stopped => None,
         };
         exchange.filter(|exchange| exchange.id == id)
@@ -512,7 +572,13 @@ impl Reflector {
         self.go_on(now, now + wait, next);
     }
 
-    /// Notes that a watch lives: an event or a bookmark came.
+    /// An event or a bookmark came.
+    fn news(&mut self, now: Time) {
+        self.memory.heard(now);
+        self.alive();
+    }
+
+    /// Notes that a watch lives.
     fn alive(&mut self) {
         self.backoff.reset(&self.config.tuning);
         self.memory.short_watches = 0;
@@ -528,7 +594,9 @@ impl Reflector {
         let resting = match &self.state {
             State::Idle | State::Stopped => true,
             State::Listing(state) => state.is_finished(),
-            State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Backoff(_) => false,
+            State::Streaming(_) | State::Opening(_) | State::Watching(_) | State::Probing(_) | State::Backoff(_) => {
+                false
+            }
         };
         let paused = self.exchange().is_some() && self.deadline().is_none();
         assert!(
@@ -570,6 +638,22 @@ impl Memory {
         } else {
             Ask::NotOlder(self.version.clone())
         }
+    }
+
+    /// The wall clock at `now`, if it is known.
+    fn unix(&self, now: Time) -> Option<Duration> {
+        self.wall.map(|(unix, at)| unix.saturating_add(now.since(at)))
+    }
+
+    /// The server told where it is: the silence of a watch counts from here.
+    fn heard(&mut self, now: Time) {
+        self.quiet_since = now;
+        self.unanswered_since = None;
+    }
+
+    /// The time since `from` says nothing about the server: the driver slept, or did not read, or nobody answered.
+    fn not_silent(&mut self, now: Time, from: Time) {
+        self.quiet_since = self.quiet_since + now.since(self.quiet_since.max(from));
     }
 
     /// The answer to a list is older than what we have seen.

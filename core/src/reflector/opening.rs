@@ -47,6 +47,9 @@ impl Reflector {
     pub(super) fn opening_head(&mut self, now: Time, mut opening: Opening, head: &Head) {
         match opening.exchange.head(now, head) {
             Some(Ok(body)) => {
+                if let Some(since) = self.memory.unanswered_since.take() {
+                    self.memory.not_silent(now, since);
+                }
                 let reader = StreamReader::new(body, self.config.limits);
                 let attempt = self.next_attempt();
                 let watching = Watching::new(opening.exchange, attempt, reader);
@@ -61,6 +64,7 @@ impl Reflector {
     }
 
     pub(super) fn opening_end(&mut self, now: Time, opening: Opening, end: &End) {
+        self.memory.unanswered_since.get_or_insert(opening.exchange.sent_at);
         if let Some((status, asked)) = opening.exchange.failure() {
             self.watch_refused(now, &status, asked);
             return;
@@ -81,6 +85,7 @@ impl Reflector {
 
     pub(super) fn opening_late(&mut self, now: Time, opening: Opening) {
         self.effects.push_back(Effect::Cancel(opening.exchange.id));
+        self.memory.unanswered_since.get_or_insert(opening.exchange.sent_at);
         match opening.exchange.failure() {
             Some((status, asked)) => self.watch_refused(now, &status, asked),
             None => self.fail(now, Phase::Watching, Fault::late("the answer to a watch"), Wait::Step, Next::Watch),

@@ -139,6 +139,7 @@ impl Reflector {
             return None;
         }
         self.memory.echoed = matches!(&streaming.ask, Ask::NotOlder(asked) if *asked == version);
+        self.memory.heard(now);
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();

@@ -2,10 +2,12 @@
 //!
 //! All of it goes through [`Informer`](crate::informer::Informer): what counts is what a driver sees.
 
+mod clock;
 mod flow;
 mod harness;
 mod listing;
 mod opening;
+mod probing;
 mod random;
 mod streaming;
 mod watching;

@@ -24,6 +24,14 @@ pub struct Tuning {
     pub list_silence: Duration,
     /// Silence of a watch before it is opened again: bookmarks come about once a minute, two may be missed.
     pub watch_silence: Duration,
+    /// How long a watch may be without an event or bookmark, over however many streams, before the server is asked for
+    /// its newest version (C25). One that was set back to an older backup accepts a watch from the future and is silent
+    /// until it has got there again; a list of one object every 10 minutes is little to find that out. At least `pace`
+    /// counts; `Duration::MAX` is never.
+    pub version_probe: Duration,
+    /// How far the wall clock must run ahead of ours for a suspend of the machine, in which ours stood still: longer than
+    /// a clock that is set right is wrong, as a rule, and than any peer waits. An open watch is opened anew.
+    pub suspend: Duration,
     /// What the body of a failed request may take; the status code alone says enough.
     pub error_body: Duration,
     /// How long after its `timeoutSeconds` a watch is closed from our side.
@@ -59,6 +67,8 @@ impl Default for Tuning {
             watch_head: s(30),
             list_silence: s(60),
             watch_silence: s(150),
+            version_probe: s(600),
+            suspend: s(5),
             error_body: s(5),
             watch_grace: s(10),
             short_watch: s(1),

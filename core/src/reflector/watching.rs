@@ -6,6 +6,8 @@
 //!   │ clean end within a second, nothing seen: Backoff, then Opening; after three in a row a list
 //!   │ broken: Backoff, then Opening
 //!   │ silent for 150 s, or not ended in time: Opening on a fresh connection
+//!   │ suspended: Opening on a fresh connection, at once or 800 ms after the last request
+//!   │ no event or bookmark for 10 min, over however many streams: Probing
 //!   └ ERROR, something unreadable: Backoff, then a list (or Opening, for an internal error)
 //! ```
 
@@ -14,7 +16,7 @@ use super::exchange::Exchange;
 use super::failure::{Fault, reason};
 use super::stream::{Piece, StreamReader};
 use super::tuning::Tuning;
-use super::{Effect, End, Phase, Reflector, State, unreadable};
+use super::{Effect, End, Memory, Phase, Reflector, State, unreadable};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
 use crate::wire::{Control, RawBatch};
@@ -34,10 +36,11 @@ impl Watching {
         Watching { exchange, attempt, reader, seen: 0, bookmarked: false }
     }
 
-    pub(super) fn deadline(&self, tuning: &Tuning, unbookmarked: u32) -> Option<Deadline> {
+    pub(super) fn deadline(&self, tuning: &Tuning, memory: &Memory) -> Option<Deadline> {
         // A server that sends no bookmarks is quiet by nature.
-        let silence = (unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
-        self.exchange.deadline(tuning, silence)
+        let silence = (memory.unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
+        let stream = self.exchange.deadline(tuning, silence)?;
+        Deadline::sooner(memory.probe_at(tuning).map(|at| Deadline { at, why: "version probe" }), Some(stream))
     }
 }
 
@@ -51,7 +54,7 @@ impl Reflector {
         for piece in pieces {
             match piece {
                 Piece::Events(batch) => {
-                    if let Some(fault) = self.events(&mut watching, batch) {
+                    if let Some(fault) = self.events(now, &mut watching, batch) {
                         self.watching_cut(now, &watching, fault);
                         return;
                     }
@@ -60,7 +63,7 @@ impl Reflector {
                     watching.seen += 1;
                     watching.bookmarked = true;
                     self.memory.unbookmarked = 0;
-                    self.alive();
+                    self.news(now);
                     if !version.is_unset() {
                         self.memory.version = version.clone();
                         self.memory.echoed = false;
@@ -88,7 +91,7 @@ impl Reflector {
     }
 
     /// Takes events up to the first that is unreadable, whose fault it returns.
-    fn events(&mut self, watching: &mut Watching, mut batch: RawBatch) -> Option<Fault> {
+    fn events(&mut self, now: Time, watching: &mut Watching, mut batch: RawBatch) -> Option<Fault> {
         let resource = &self.config.resource;
         let broken = batch.iter().enumerate().find_map(|(at, item)| Some((at, unreadable(&item, resource)?)));
         let fault = broken.map(|(good, fault)| {
@@ -101,7 +104,7 @@ impl Reflector {
         });
         if !batch.is_empty() {
             watching.seen += batch.len() as u64;
-            self.alive();
+            self.news(now);
             // I28: an object without a version moves nothing.
             let last = batch.iter().filter(|item| !item.version.is_empty()).last();
             if let Some(item) = last {
@@ -143,12 +146,18 @@ impl Reflector {
         self.go_on(now, until, Next::Watch);
     }
 
-    pub(super) fn watching_late(&mut self, now: Time, watching: Watching) {
+    /// The deadline `due` has passed.
+    pub(super) fn watching_late(&mut self, now: Time, watching: Watching, due: Time) {
         self.effects.push_back(Effect::Cancel(watching.exchange.id));
         self.note_health(now, &watching);
+        // Whatever kept this stream silent, its connection is not to be trusted.
         self.memory.fresh_connection = true;
+        if self.memory.probe_at(&self.config.tuning).is_some_and(|at| at <= due) {
+            self.begin_probe(now);
+            return;
+        }
         let tuning = &self.config.tuning;
-        if watching.exchange.is_overdue(now, tuning) {
+        if watching.exchange.is_overdue(due, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
             self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
@@ -167,6 +176,16 @@ impl Reflector {
             self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
+    }
+
+    /// The machine slept, and its clock with it: the other end may have given this stream up long ago, and its reset may
+    /// never come (B020, F49). Events that were sent meanwhile come again.
+    pub(super) fn watching_suspended(&mut self, now: Time, watching: &Watching) {
+        self.effects.push_back(Effect::Cancel(watching.exchange.id));
+        self.note_health(now, watching);
+        self.memory.fresh_connection = true;
+        let until = self.memory.last_sent + self.config.tuning.pace;
+        self.go_on(now, until, Next::Watch);
     }
 
     fn note_health(&mut self, now: Time, watching: &Watching) {

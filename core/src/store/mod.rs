@@ -27,13 +27,17 @@
 //! assert_eq!(**store.get("ns/2").unwrap(), 2);
 //! ```
 
+mod def;
 mod index;
+mod postings;
 mod slots;
 mod staged;
+mod value;
 
-pub use index::{IndexDef, IndexError, IndexValues, NAMESPACE, Values};
+pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
+pub use value::{IndexValue, IndexValues, Values};
 
 use crate::decode::{BadItem, Guard, Indexers, Item};
 use crate::listener::{Cause, Notification};
@@ -49,6 +53,7 @@ use hashbrown::HashTable;
 use index::Index;
 use slots::{SlotSet, Slots};
 use smallvec::SmallVec;
+use value::ValueType;
 
 /// An object on its way into the store, with its index values.
 pub struct Fresh<T> {
@@ -171,6 +176,8 @@ pub struct Store<T> {
     stale: SlotSet,
     quarantine: BTreeMap<Key, BadItem>,
     version: Version,
+    /// Moves with every object that comes, changes or goes.
+    revision: u64,
     populated: bool,
 }
 
@@ -186,6 +193,7 @@ impl<T> Clone for Store<T> {
             stale: self.stale.clone(),
             quarantine: self.quarantine.clone(),
             version: self.version.clone(),
+            revision: self.revision,
             populated: self.populated,
         }
     }
@@ -203,6 +211,7 @@ impl<T> Store<T> {
             stale: SlotSet::default(),
             quarantine: BTreeMap::new(),
             version: Version::default(),
+            revision: 0,
             populated: false,
         }
     }
@@ -227,6 +236,12 @@ impl<T> Store<T> {
         &self.version
     }
 
+    /// A number that moves with every object that comes, changes or goes: while it stays, so do all answers about
+    /// objects.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The object of a key, `namespace/name` or `name`.
     pub fn get(&self, key: &str) -> Option<&Obj<T>> {
         self.slots.get(self.find(key)?)
@@ -247,9 +262,40 @@ impl<T> Store<T> {
     /// # Errors
     ///
     /// If there is no such index.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<impl ExactSizeIterator<Item = &Obj<T>>, IndexError> {
+    pub fn by_index<'a>(
+        &'a self,
+        index: &str,
+        value: &str,
+    ) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>> + use<'a, T>, IndexError> {
         let slots = self.index(index)?.slots(value);
         Ok(slots.map(|slot| self.slots.get(slot).expect("an index holds slots in use only (I7)")))
+    }
+
+    /// The objects that have `value` in the index called `index`, whose values are of type `V`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such index, or its values are of another type. `String` reads every index, as its texts.
+    pub fn by_value<'a, V: IndexValue>(
+        &'a self,
+        index: &str,
+        value: &V::Query,
+    ) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>> + use<'a, T, V>, IndexError> {
+        self.check_value_type::<V>(index)?;
+        self.by_index(index, &V::to_text(value))
+    }
+
+    /// That the index called `index` can be read as one of `V`.
+    ///
+    /// # Errors
+    ///
+    /// As [`by_value`](Self::by_value).
+    pub fn check_value_type<V: IndexValue>(&self, index: &str) -> Result<(), IndexError> {
+        let (holds, asked) = (self.index(index)?.value_type(), ValueType::of::<V>());
+        if holds.reads_as(asked) {
+            return Ok(());
+        }
+        Err(IndexError::OtherType { index: String::from(index), holds: holds.name(), asked: asked.name() })
     }
 
     /// The values in use of the index called `index`, each with the number of its objects, in no fixed order.
@@ -306,12 +352,12 @@ impl<T> Store<T> {
         if self.has_index(prepared.def.name()) {
             return Err(IndexError::Exists(String::from(prepared.def.name())));
         }
-        let mut index = Index::new(prepared.def.shared_name(), self.hasher.clone());
+        let mut index = Index::new(&prepared.def, self.hasher.clone());
         let mut ready = prepared.values.into_iter().peekable();
         for (slot, object) in self.slots.iter() {
             match ready.next_if(|(before, _)| Obj::ptr_eq(before, object)) {
-                Some((_, values)) => index.set(slot, &values),
-                None => index.set(slot, &prepared.def.values(object)),
+                Some((_, values)) => index.add(slot, object, &values),
+                None => index.add(slot, object, &prepared.def.values(object)),
             }
         }
         self.indexes.push(index);
@@ -522,9 +568,14 @@ impl<T> Store<T> {
                 (slot, None)
             }
         };
+        let object = self.slots.get(slot).expect("it was just put there");
         for (index, values) in self.indexes.iter_mut().zip(&fresh.values) {
-            index.set(slot, values);
+            match old {
+                Some(_) => index.change(slot, values),
+                None => index.add(slot, object, values),
+            }
         }
+        self.revision += 1;
         old
     }
 
@@ -537,6 +588,7 @@ impl<T> Store<T> {
             index.clear(slot);
         }
         self.stale.remove(slot);
+        self.revision += 1;
         self.slots.remove(slot)
     }
 

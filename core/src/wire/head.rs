@@ -55,12 +55,22 @@ impl Head {
     /// answer's own `date`, so that our clock does not matter. `None` if it is absent, 0, negative, unreadable, in the
     /// past, or a date in an answer without one (F19). Without a cap; the caller has one.
     pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_at(None)
+    }
+
+    /// The same; a date in an answer without a `date` of its own is read against our wall clock, so long after the
+    /// beginning of 1970, if we know it. The caller's cap bounds what a wrong clock can do.
+    pub fn retry_after_at(&self, unix: Option<Duration>) -> Option<Duration> {
         let text = self.retry_after.as_deref()?.trim();
         let span = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             text.parse().unwrap_or(u64::MAX) // more digits than fit are a long time
         } else {
             let until = unix_seconds(text)?;
-            u64::try_from(until - unix_seconds(self.date.as_deref()?)?).ok()?
+            let now = match (&self.date, unix) {
+                (Some(date), _) => unix_seconds(date)?,
+                (None, unix) => i64::try_from(unix?.as_secs()).ok()?,
+            };
+            u64::try_from(until.checked_sub(now)?).ok()?
         };
         (span > 0).then(|| seconds(span))
     }
@@ -94,6 +104,21 @@ mod tests {
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:37 GMT", Some(DATE)), Some(60));
         assert_eq!(retry_after("Sunday, 06-Nov-94 08:49:40 GMT", Some(DATE)), Some(3));
         assert_eq!(retry_after("Mon Nov  7 08:49:37 1994", Some(DATE)), Some(86_400));
+    }
+
+    #[test]
+    fn a_date_without_one_to_read_it_against_is_read_against_our_clock() {
+        let mut head = Head::new(503);
+        head.set("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT");
+        let at = |head: &Head, unix| head.retry_after_at(unix).map(|span| span.as_secs());
+        assert_eq!(at(&head, Some(Duration::from_millis(784_111_777_900))), Some(60));
+        assert_eq!(at(&head, Some(Duration::from_secs(784_111_837))), None, "now");
+        assert_eq!(at(&head, Some(Duration::from_secs(900_000_000))), None, "long past");
+        assert_eq!((at(&head, Some(Duration::MAX)), at(&head, None)), (None, None));
+        head.set("date", DATE);
+        assert_eq!(at(&head, Some(Duration::ZERO)), Some(60), "the server's own clock comes first");
+        head.date = Some("today".into());
+        assert_eq!(at(&head, Some(Duration::ZERO)), None, "it has one, and it is of no use");
     }
 
     #[test]

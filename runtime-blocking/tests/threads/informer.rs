@@ -447,3 +447,35 @@ fn a_host_name_is_tried_at_all_its_addresses() {
     let error = nowhere.get::<ConfigMap>(&"ns/m".parse().unwrap()).unwrap_err().to_string();
     assert!(error.contains("\"no-such-host.invalid\""), "{error}");
 }
+
+#[test]
+fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fresh_connection() {
+    let served = serve(server());
+    put(&served, "a", "1");
+    let (slept, told) = (Arc::new(AtomicBool::new(false)), Log::default());
+    let (sleeps, log) = (Arc::clone(&slept), told.clone());
+    let mut options = FactoryOptions::observed(Arc::new(move |observed: &Observed<'_>| {
+        if let Observed::Request(request) = observed {
+            log.add(if request.verb == Verb::Watch { request.fresh_connection.to_string() } else { "list".into() });
+        } else if observed.is_failure() {
+            log.add(observed.to_string());
+        }
+    }));
+    options.wall_clock = Some(Arc::new(move || {
+        Duration::from_secs(if sleeps.load(Ordering::SeqCst) { 1_790_007_200 } else { 1_790_000_000 })
+    }));
+    let factory = Factory::with_options(client(&served.url()), options);
+    let maps = factory.informer_with(InformerSpec::<ConfigMap>::new().strategy(ListStrategy::Paged));
+    factory.start();
+    eventually("the watch is open", || maps.phase() == Phase::Watching);
+    slept.store(true, Ordering::SeqCst);
+    // Anything that wakes the driver will do; it wakes up by itself within ten seconds.
+    let log = Log::default();
+    let seen = log.clone();
+    maps.handle(move |event| seen.add(line(&event)));
+    eventually("the watch is opened again", || told.len() == 3 && maps.phase() == Phase::Watching);
+    put(&served, "a", "2");
+    eventually("the new watch is read", || log.lines() == ["+a 1", "a 1>2"]);
+    assert_eq!(told.lines(), ["list", "false", "true"], "no failure and no second list");
+    factory.stop(STOP).unwrap();
+}

@@ -4,11 +4,13 @@ use crate::support::*;
 use informer_runtime::config::{TokenCell, TokenSource};
 use informer_runtime::factory::FactoryOptions as Options;
 use informer_sim::Config as SimConfig;
-use informer_tokio::core::reflector::ListStrategy;
-use informer_tokio::{Client, Config, Factory, InformerSpec, Key};
+use informer_tokio::core::reflector::{ListStrategy, Phase};
+use informer_tokio::core::wire::Verb;
+use informer_tokio::{Client, Config, Factory, InformerSpec, Key, Observed};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[{"metadata":
     {"name":"a","namespace":"web","uid":"u","resourceVersion":"4"},"data":{"v":"1"}}]}"#;
@@ -57,7 +59,7 @@ async fn a_body_that_breaks_off_is_no_list() {
     .await;
     let failures = Log::default();
     let log = failures.clone();
-    let observer = move |observed: &informer_tokio::Observed<'_>| log.add(format!("{observed:?}"));
+    let observer = move |observed: &Observed<'_>| log.add(format!("{observed:?}"));
     let factory = Factory::with_options(client_of(&format!("http://{addr}")), Options::observed(Arc::new(observer)));
     let maps = factory.informer_with(InformerSpec::<ConfigMap>::new().strategy(ListStrategy::Paged));
     factory.start();
@@ -172,4 +174,35 @@ async fn a_refused_token_file_is_read_again_at_once() {
     let created = client.create("web", &ConfigMap::new("a", "1")).await;
     std::fs::remove_file(&file).unwrap();
     assert_eq!(created.unwrap().text(), "1");
+}
+
+#[tokio::test]
+async fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fresh_connection() {
+    let served = serve();
+    put(&served, "web/a", "1");
+    let (slept, told) = (Arc::new(AtomicBool::new(false)), Log::default());
+    let (sleeps, log) = (Arc::clone(&slept), told.clone());
+    let mut options = Options::observed(Arc::new(move |observed: &Observed<'_>| {
+        if let Observed::Request(request) = observed {
+            log.add(if request.verb == Verb::Watch { request.fresh_connection.to_string() } else { "list".into() });
+        } else if observed.is_failure() {
+            log.add(observed.to_string());
+        }
+    }));
+    options.wall_clock = Some(Arc::new(move || {
+        Duration::from_secs(if sleeps.load(Ordering::SeqCst) { 1_790_007_200 } else { 1_790_000_000 })
+    }));
+    let factory = Factory::with_options(client(&served), options);
+    let maps = factory.informer_with(InformerSpec::<ConfigMap>::new().strategy(ListStrategy::Paged));
+    factory.start();
+    eventually("the watch is open", || maps.phase() == Phase::Watching).await;
+    slept.store(true, Ordering::SeqCst);
+    // Anything that wakes the driver will do; it wakes up by itself within ten seconds.
+    let log = Log::default();
+    maps.handle(log.handler());
+    eventually("the watch is opened again", || told.lines().len() == 3 && maps.phase() == Phase::Watching).await;
+    put(&served, "web/a", "2");
+    assert_eq!(log.until(2).await, ["*web/a=1", "web/a=1>2"]);
+    assert_eq!(told.lines(), ["list", "false", "true"], "no failure and no second list");
+    factory.stop(STOP).await.unwrap();
 }

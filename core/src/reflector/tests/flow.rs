@@ -1,16 +1,16 @@
-//! What concerns every state: stopping, starting anew, strictness, flow control, handlers, and clocks that jump.
+//! What concerns every state: stopping, starting anew, strictness, flow control and handlers.
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list};
-use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice, Output};
+use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice};
 use crate::reflector::{End, ListStrategy, Phase};
-use crate::time::{Duration, Time};
+use crate::time::Duration;
 use crate::wire::{Head, RequestId};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-/// One world in each phase but `Stopped`, with the requests so far looked at.
-fn everywhere() -> Vec<World> {
+/// One world in each state but `Stopped`, with the requests so far looked at.
+pub(super) fn everywhere() -> Vec<World> {
     let mut backoff = World::listing();
     backoff.answer(500, "");
     let mut finished = World::listing();
@@ -23,6 +23,7 @@ fn everywhere() -> Vec<World> {
         World::streaming(),
         World::opening(),
         World::watching(),
+        World::probing(),
         backoff,
     ];
     for world in &mut worlds {
@@ -292,32 +293,6 @@ fn what_is_decoded_of_a_list_that_was_given_up_does_not_show() {
     world.answer(200, &list("6", &[("a", "4")]));
     while world.work() {}
     assert_eq!(world.stored(), ["ns/a@4"]);
-}
-
-#[test]
-fn a_clock_that_stands_still_or_runs_backward_is_taken_for_the_last_time() {
-    let mut world = World::watching();
-    world.now = Time::ZERO;
-    world.informer.handle(Time::ZERO, Input::Tick);
-    let Output::Wait(Some(deadline)) = world.informer.poll_output() else { panic!("nothing happened") };
-    assert_eq!(deadline.at, Time::from_millis(1_000_000) + Duration::from_secs(150));
-}
-
-#[test]
-fn a_suspend_fires_what_is_due_once_and_then_looks_at_the_input() {
-    let mut world = World::watching();
-    world.add_handler(1, Some(Duration::from_secs(30)));
-    world.told(1);
-    let id = world.id();
-    world.now = world.now + Duration::from_secs(86_400);
-    let late = event("ADDED", "late", "6");
-    world.input(Input::Body { id, bytes: late.as_bytes() });
-    assert_eq!(world.cancelled, [2]);
-    assert_eq!((world.stored().join(""), world.informer.stats().stale_answers), ("ns/a@4".into(), 1));
-    assert_eq!(world.watch_version(), "5", "the event comes again");
-    assert_eq!(world.told(1), ["resync ns/a@4 by Resync"], "the periods that were missed are one");
-    assert_eq!(world.log.iter().filter(|line| line.starts_with("resync")).count(), 1);
-    assert_eq!(world.deadline.unwrap().at, world.now + Duration::from_secs(10));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod error;
 pub mod factory;
 pub mod guard;
 pub mod handler;
+mod helpers;
 pub mod informer;
 pub mod lister;
 pub mod observe;

@@ -223,7 +223,11 @@ impl Index {
             assert_eq!(found, !bucket.slots.is_empty(), "bucket {number} is in the table if it has a slot");
         }
         let all: Vec<Number> = self.numbers.iter().collect();
-        assert_eq!(all.iter().map(|number| number.all(&self.several).len()).sum::<usize>(), held, "none without a slot");
+        assert_eq!(
+            all.iter().map(|number| number.all(&self.several).len()).sum::<usize>(),
+            held,
+            "none without a slot"
+        );
         assert_eq!(all.iter().filter(|number| **number != Number::NONE).count(), self.objects, "they are counted");
         let lists = all.iter().filter(|number| number.list().is_some()).count();
         assert_eq!(lists, self.several.len(), "no list without its slot");

@@ -321,9 +321,16 @@ pub(crate) struct Iter<'a> {
 
 enum LeafIter<'a> {
     Few(core::slice::Iter<'a, u32>),
-    Array { high: u16, lows: core::slice::Iter<'a, u16> },
+    Array {
+        high: u16,
+        lows: core::slice::Iter<'a, u16>,
+    },
     /// `word` has what is left of the 64 slots at `from`.
-    Bits { word: u64, from: u32, words: core::slice::Iter<'a, u64> },
+    Bits {
+        word: u64,
+        from: u32,
+        words: core::slice::Iter<'a, u64>,
+    },
 }
 
 enum Pages<'a> {

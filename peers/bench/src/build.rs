@@ -48,7 +48,7 @@ pub fn rust(packages: &[&str]) -> Result<PathBuf, Unbuilt> {
 /// If there is no Go, or it is too old, or the build fails.
 pub fn go(peer: &str, module: &str, of: &str) -> Result<PathBuf, Unbuilt> {
     let folder = peers().join(module);
-    let program = folder.join("bin").join(peer);
+    let program = folder.join("bin").join(Path::new(of).file_name().unwrap_or(peer.as_ref()));
     let mut go = Command::new("go");
     go.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o"]).arg(&program).arg(of);
     // An older Go says so instead of downloading a newer one.

@@ -67,7 +67,7 @@ fn bounds() -> Vec<Bound> {
 pub fn build() -> Result<(Program, Vec<Program>), Unbuilt> {
     let folder = build::rust(&["informer-served", "informer-sides", "peer-kube-runtime"])?;
     let of = |name, file: &str| Program { name, file: folder.join(file) };
-    let client_go = build::go("client-go", "client-go-wire", ".")?;
+    let client_go = build::go("client-go", "client-go", "./cmd/wire")?;
     let sides = vec![
         of(TOKIO, "ours-tokio"),
         of(BLOCKING, "ours-blocking"),

@@ -242,3 +242,174 @@ impl<T> Drop for Taken<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::informer::{Informer, InformerConfig, Input, Output};
+    use informer_core::reflector::{End, ListStrategy};
+    use informer_core::store::Store;
+    use informer_core::time::Time;
+    use informer_core::wire::{Head, RequestId};
+    use informer_core::{DynamicObject, Resource};
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+    use std::thread::{ThreadId, current};
+
+    fn widgets() -> Resource {
+        Resource::namespaced("example.com", "v1", "widgets", "Widget")
+    }
+
+    /// Reads a list of `objects` widgets, each of 1 KiB, and gives the store.
+    fn list<T: Send + Sync + 'static>(objects: usize, codec: &Codec<T>, helpers: &Arc<Helpers>) -> Store<T> {
+        let item = |n: usize| {
+            let pad = "x".repeat(1024);
+            format!(r#"{{"metadata":{{"name":"w{n:04}","uid":"u","resourceVersion":"{n}"}},"pad":"{pad}"}}"#)
+        };
+        let items: Vec<String> = (0..objects).map(item).collect();
+        let body = format!(r#"{{"kind":"L","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, items.join(","));
+
+        let mut config = InformerConfig::new(widgets());
+        config.reflector.strategy = ListStrategy::Paged;
+        let (mut machine, mut store) = (Informer::new(config, 7), Store::new(7));
+        let (id, head) = (RequestId(1), Head::new(200));
+        let inputs = [
+            Input::Start,
+            Input::Head { id, head: &head },
+            Input::Body { id, bytes: body.as_bytes() },
+            Input::End { id, end: &End::Closed },
+        ];
+        for input in inputs {
+            machine.handle(Time::ZERO, input);
+            loop {
+                #[allow(clippy::wildcard_enum_match_arm)] // the rest is IO
+                match machine.poll_output() {
+                    Output::Decode(mut job) => {
+                        job.probe(&store);
+                        let decoded = helpers.decode(job, codec, &store.indexers());
+                        machine.handle(Time::ZERO, Input::Decoded(decoded));
+                    }
+                    Output::Commit(commit) => {
+                        let receipt = store.commit(commit).receipt;
+                        machine.handle(Time::ZERO, Input::Committed(receipt));
+                    }
+                    Output::Wait(_) => break,
+                    _ => {}
+                }
+            }
+        }
+        store
+    }
+
+    fn names<T>(store: &Store<T>) -> Vec<String> {
+        store.snapshot().iter().map(|object| object.key().to_string()).collect()
+    }
+
+    fn wait_for_the_end(helpers: &Helpers) {
+        helpers.close();
+        let mut seen = helpers.lives.signal().generation();
+        while helpers.lives.count() > 0 {
+            helpers.lives.signal().wait_past(seen, None);
+            seen = helpers.lives.signal().generation();
+        }
+    }
+
+    #[test]
+    fn a_large_batch_is_decoded_by_two_threads_and_keeps_its_order() {
+        let helpers = Arc::new(Helpers::new(1, Arc::default()));
+        // The first two calls wait for one another: on one thread that would never end.
+        let (both, calls) = (Barrier::new(2), AtomicUsize::new(0));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(move |_| {
+            if calls.fetch_add(1, Ordering::Relaxed) < 2 {
+                both.wait();
+            }
+            Ok(current().id())
+        });
+        let store = list(200, &codec, &helpers);
+        let threads: BTreeSet<String> = store.snapshot().iter().map(|object| format!("{:?}", **object)).collect();
+        assert_eq!(threads.len(), 2, "{threads:?}");
+        let expected: Vec<String> = (0..200).map(|n| format!("w{n:04}")).collect();
+        assert_eq!(names(&store), expected);
+        wait_for_the_end(&helpers);
+    }
+
+    fn on_which_threads(objects: usize, helpers: &Arc<Helpers>) -> BTreeSet<String> {
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok::<ThreadId, _>(current().id()));
+        list(objects, &codec, helpers).snapshot().iter().map(|object| format!("{:?}", **object)).collect()
+    }
+
+    #[test]
+    fn a_small_batch_starts_no_thread() {
+        let helpers = Arc::new(Helpers::new(3, Arc::default()));
+        assert_eq!(on_which_threads(10, &helpers), [format!("{:?}", current().id())].into());
+        assert_eq!(helpers.lives.count(), 0);
+    }
+
+    #[test]
+    fn helpers_may_be_refused_and_close_for_good() {
+        let alone: BTreeSet<String> = [format!("{:?}", current().id())].into();
+        let none = Arc::new(Helpers::new(0, Arc::default()));
+        assert_eq!(on_which_threads(200, &none), alone);
+        assert_eq!(none.lives.count(), 0);
+
+        let closed = Arc::new(Helpers::new(3, Arc::default()));
+        assert!(!on_which_threads(200, &closed).is_empty());
+        wait_for_the_end(&closed);
+        assert_eq!(on_which_threads(200, &closed), alone);
+        assert_eq!(closed.lives.count(), 0);
+        assert!(closed.state.lock().batches.is_empty());
+    }
+
+    #[test]
+    fn a_panic_of_a_decoder_costs_one_object_on_whatever_thread() {
+        let helpers = Arc::new(Helpers::new(3, Arc::default()));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|object| {
+            assert!(!object.json().contains("w0100"), "not this one");
+            Ok(())
+        });
+        let store = list(200, &codec, &helpers);
+        assert_eq!(store.len(), 199);
+        assert!(store.get("w0100").is_none() && store.get("w0101").is_some());
+        wait_for_the_end(&helpers);
+    }
+
+    #[test]
+    fn what_a_thread_loses_is_no_reason_to_wait_for_ever() {
+        let shared = SharedJob::<()> {
+            part: 1,
+            job: probed(2),
+            codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
+            indexers: Store::new(7).indexers(),
+            next: AtomicUsize::new(0),
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false }),
+            changed: Condvar::new(),
+        };
+        drop(Taken { shared: &shared, items: 1, part: None });
+        drop(Taken { shared: &shared, items: 1, part: None });
+        let joined = crate::guard::call(|| shared.join().len());
+        assert!(joined.unwrap_err().contains("has panicked outside of user code"));
+    }
+
+    fn probed(objects: usize) -> DecodeJob {
+        let body: Vec<String> = (0..objects).map(|n| format!(r#"{{"metadata":{{"name":"{n}"}}}}"#)).collect();
+        let body = format!(r#"{{"kind":"L","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, body.join(","));
+        let mut config = InformerConfig::new(widgets());
+        config.reflector.strategy = ListStrategy::Paged;
+        let mut machine = Informer::<()>::new(config, 7);
+        let (id, head) = (RequestId(1), Head::new(200));
+        machine.handle(Time::ZERO, Input::Start);
+        machine.handle(Time::ZERO, Input::Head { id, head: &head });
+        machine.handle(Time::ZERO, Input::Body { id, bytes: body.as_bytes() });
+        loop {
+            #[allow(clippy::wildcard_enum_match_arm)] // only the batch is wanted
+            match machine.poll_output() {
+                Output::Decode(mut job) => {
+                    job.probe(&Store::<()>::new(7));
+                    return job;
+                }
+                Output::Wait(_) => panic!("a body of items gives a batch"),
+                _ => {}
+            }
+        }
+    }
+}

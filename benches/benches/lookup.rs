@@ -1,19 +1,33 @@
-//! Reading a store of 100,000 tiny objects: one key, a key that is not there, an index bucket of 500 objects, and a scan
-//! of everything with a label selector. Keys go round in an order that no cache foresees.
+//! Reading a store of tiny objects: one key, a key that is not there, an index bucket, a namespace and a label selector
+//! as a runtime answers them (handles cloned under a lock), a scan of everything, pages. Keys go round in an order that no
+//! cache foresees.
 
-use criterion::Throughput;
-use informer_benches::Widget;
+use criterion::{Criterion, Throughput};
+use informer_benches::{Sample, Widget};
+use informer_core::lister::{ListId, Lister, View};
 use informer_core::selector::LabelSelector;
 use informer_core::store::{IndexDef, Store};
-use informer_core::{Key, Object};
+use informer_core::{Key, Obj, Object};
 use std::hint::black_box;
+use std::sync::RwLock;
 
 const OBJECTS: u64 = 100_000;
 /// Shares no factor with the number of objects: multiples of it visit every object in a scattered order.
 const STRIDE: u64 = 54_321;
 
+/// Objects of one namespace, at every size of the store.
+const IN_NAMESPACE: u64 = 500;
+
 fn main() {
     let mut c = informer_benches::criterion();
+    of_100_000(&mut c);
+    for size in [1_000, 100_000, 1_000_000] {
+        of_any_size(&mut c, size);
+    }
+    c.final_summary();
+}
+
+fn of_100_000(c: &mut Criterion) {
     let mut store = Store::<Widget>::new(7);
     store.add_index(IndexDef::namespace()).expect("the name is free");
     for n in 0..OBJECTS {
@@ -59,6 +73,68 @@ fn main() {
         });
     });
     group.bench_function("snapshot taken and dropped", |b| b.iter(|| store.snapshot().len()));
+    let list = ListId::new("widgets", "", &LabelSelector::everything());
+    group.bench_function("every object sorted, and cut into pages of 500", |b| {
+        b.iter(|| {
+            let objects = Lister::new(&store).select_namespace("").detach().into_objects();
+            View::new(list, 1, store.version().clone(), objects).pages(500).count()
+        });
+    });
     group.finish();
-    c.final_summary();
+}
+
+/// Widget `n`, in namespaces of 500 that follow each other, as a list gives them, and with a label that every
+/// `parts`-th one has.
+fn object(n: u64, parts: u64) -> Obj<Widget> {
+    let (object, namespace) = (Widget::object(n, 1), format!("team-{:04}", n / IN_NAMESPACE));
+    let widget = Widget::sample(n, 1).with_label("part", &(n % parts).to_string());
+    Obj::new(Key::new(&namespace, object.key().name()), object.uid().clone(), object.version().clone(), widget)
+}
+
+fn of_any_size(c: &mut Criterion, size: u64) {
+    let namespaces = size / IN_NAMESPACE;
+    // One in twelve of 100,000, as the figures of others have it; as many of a million.
+    let parts = if size > OBJECTS { 12 * size / OBJECTS } else { 12 };
+    let mut store = Store::<Widget>::new(7);
+    for n in 0..size {
+        store.upsert(object(n, parts));
+    }
+    let bare = RwLock::new(store.clone());
+    for def in [IndexDef::namespace(), IndexDef::label("part")] {
+        store.add_index(def).expect("the names differ");
+    }
+    let store = RwLock::new(store);
+    let read = |store: &RwLock<Store<Widget>>, namespace: &str, selector: &LabelSelector| {
+        let found = {
+            let store = store.read().expect("nobody panicked");
+            Lister::new(&store).select(namespace, selector).detach()
+        };
+        found.into_objects().len() as u64
+    };
+
+    let mut group = c.benchmark_group(format!("lookup/{size} objects"));
+    let names: Vec<String> = (0..namespaces).map(|n| format!("team-{:04}", n * 7 % namespaces)).collect();
+    let (mut next, everything) = (names.iter().cycle(), LabelSelector::everything());
+    group.bench_function("list of a namespace of 500", |b| {
+        b.iter(|| assert_eq!(read(&store, next.next().expect("it goes round"), &everything), IN_NAMESPACE));
+    });
+    let selectors: Vec<LabelSelector> =
+        (0..parts).map(|n| format!("part={n}").parse().expect("it is well-formed")).collect();
+    let hits = size / parts;
+    let mut next = selectors.iter().cycle();
+    group.bench_function(format!("label selector, {hits} hits, indexed"), |b| {
+        b.iter(|| assert!(read(&store, "", next.next().expect("it goes round")).abs_diff(hits) <= 1));
+    });
+    let (mut next, mut name) = (selectors.iter().cycle(), names.iter().cycle());
+    group.bench_function("label selector in a namespace, both indexed", |b| {
+        b.iter(|| {
+            let (selector, name) = (next.next().expect("it goes round"), name.next().expect("it goes round"));
+            assert!(read(&store, name, selector) <= IN_NAMESPACE);
+        });
+    });
+    let mut next = selectors.iter().cycle();
+    group.bench_function(format!("label selector, {hits} hits, no index"), |b| {
+        b.iter(|| assert!(read(&bare, "", next.next().expect("it goes round")).abs_diff(hits) <= 1));
+    });
+    group.finish();
 }

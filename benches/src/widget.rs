@@ -32,6 +32,13 @@ impl Widget {
         Obj::new(Widget::key(n), uid, version, widget)
     }
 
+    /// The same with one more label.
+    #[must_use]
+    pub fn with_label(mut self, name: &str, value: &str) -> Self {
+        self.metadata.labels.insert(name.to_string(), value.to_string());
+        self
+    }
+
     /// The size: the number of the object.
     pub fn size(&self) -> u64 {
         self.spec.size

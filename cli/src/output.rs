@@ -128,7 +128,7 @@ impl Output {
             Form::Table => tell(format_args!("informer: {failure}")),
             Form::Json => self.json(json!({
                 "type": "error", "atMs": self.at_ms(), "phase": failure.phase_name(), "code": failure.code,
-                "reason": failure.reason, "message": failure.to_string(),
+                "reason": failure.reason, "message": failure.to_string(), "repeats": failure.repeats,
                 "retryInMs": failure.retry_in.map(|wait| wait.as_millis()),
             })),
         }

@@ -7,6 +7,7 @@ use informer_core::reflector::ListStrategy;
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::{DynamicObject, Resource};
 use informer_runtime::Config;
+use informer_runtime::config::HttpVersion;
 use informer_runtime::factory::FactoryOptions;
 use informer_runtime::handler::{HandlerOptions, Registration};
 use informer_runtime::informer::InformerSpec;
@@ -30,7 +31,7 @@ const LAST_LINE_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Options {
     /// What to watch: pods or deployments.apps; with its version what is not built in: widgets.v1.example.com
     resource: String,
-    /// URL of the API server, as in http://127.0.0.1:8001
+    /// URL of the API server, as in http://127.0.0.1:8001 or unix:/run/api.sock
     #[arg(long, conflicts_with = "kubeconfig")]
     server: Option<String>,
     /// Kubeconfig file; without it and --server: $KUBECONFIG, ~/.kube/config, or the Pod's own account
@@ -57,6 +58,9 @@ pub(crate) struct Options {
     /// Which adapter does the work: tasks or threads
     #[arg(long, value_enum, default_value = "tokio")]
     runtime: RuntimeName,
+    /// Which HTTP is spoken; auto is what an https server prefers, 2 needs --runtime tokio
+    #[arg(long, value_enum, default_value = "auto")]
+    http: Http,
     /// How many handlers print, called h0, h1, …
     #[arg(long, default_value_t = 1)]
     handlers: usize,
@@ -80,6 +84,18 @@ enum RuntimeName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Http {
+    /// What the server chooses over TLS, else HTTP/1.1.
+    Auto,
+    /// HTTP/1.1: a connection for each watch.
+    #[value(name = "1")]
+    One,
+    /// HTTP/2, over http without a question.
+    #[value(name = "2")]
+    Two,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Strategy {
     /// As a streaming list, in pages if the server does not offer that.
     Auto,
@@ -96,6 +112,11 @@ impl Options {
             (None, Some(path)) => Config::from_kubeconfig(path, self.context.as_deref())?,
             (None, None) => Config::load_default()?,
         };
+        config = config.with_http_version(match self.http {
+            Http::Auto => HttpVersion::Auto,
+            Http::One => HttpVersion::Http1,
+            Http::Two => HttpVersion::Http2,
+        });
         if let Some(token) = &self.token {
             config = config.with_token(token.clone());
         }

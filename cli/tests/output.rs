@@ -130,3 +130,9 @@ fn a_namespace_for_what_lives_in_none_is_refused_and_not_passed_over() {
     let text = refused(&["watch", "nodes", "--server", "http://127.0.0.1:1", "--namespace", "web"]);
     assert!(text.contains("nodes live in no namespace: leave --namespace away"), "{text}");
 }
+
+#[test]
+fn http2_on_threads_is_refused_with_the_way_out() {
+    let text = refused(&["watch", "pods", "--server", "http://127.0.0.1:1", "--runtime", "blocking", "--http", "2"]);
+    assert!(text.contains("informer-blocking speaks HTTP/1.1 only; choose"), "{text}");
+}

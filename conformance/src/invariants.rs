@@ -5,9 +5,11 @@
 //!   brings nothing new.
 //! - **View** (I3, I13): a handler that is neither removed nor busy at the end has seen exactly the store.
 //! - One `synced` at most, nothing after `removed` (I20); the namespace index equals a fresh computation (I7).
+//! - Every request goes to the collection that the scenario names (B063).
 //! - No request asks for what it cannot mean (I29): a continue token beside a version or a match (W8), an exact version,
 //!   be it by name or by a limit beside a version (LIST-5, LIST-7), a watch that starts from no version or pages
-//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6).
+//!   (WATCH-1, WATCH-2), initial events without their bookmark and match (WATCH-5, WATCH-6). Each watch has a
+//!   `timeoutSeconds` within its bounds.
 //!
 //! ```
 //! use informer_conformance::invariants::invariants;
@@ -39,8 +41,18 @@ pub fn invariants(outcome: &Outcome, scenario: &Scenario) -> Vec<String> {
             same_view(name, &view, &outcome.store, &mut out);
         }
     }
+    let home = collection(scenario);
     for request in &outcome.requests {
+        if request.path != home {
+            out.push(format!(
+                "invariant: {} at {}ms goes to {:?}, not to {home:?}",
+                request.verb, request.at_ms, request.path
+            ));
+        }
         honest(request, &mut out);
+        if request.verb == Verb::Watch {
+            bounded(request, scenario.informer.min_watch_timeout_ms, &mut out);
+        }
     }
     namespace_index(&outcome.store, &mut out);
     out
@@ -128,6 +140,19 @@ fn same_view(name: &str, view: &View<'_>, store: &Store, out: &mut Vec<String>) 
     }
 }
 
+/// The path of the collection, put together here and not by the code under test.
+fn collection(scenario: &Scenario) -> String {
+    let resource = &scenario.resource;
+    let base = match resource.group.as_str() {
+        "" => format!("/api/{}", resource.version),
+        group => format!("/apis/{group}/{}", resource.version),
+    };
+    match &scenario.informer.namespace {
+        Some(namespace) => format!("{base}/namespaces/{namespace}/{}", resource.resource),
+        None => format!("{base}/{}", resource.resource),
+    }
+}
+
 fn honest(request: &Request, out: &mut Vec<String>) {
     let value = |name: &str| request.query.get(name).map_or("", String::as_str);
     let has = |name: &str| !value(name).is_empty();
@@ -167,6 +192,19 @@ fn honest(request: &Request, out: &mut Vec<String>) {
     }
 }
 
+/// A watch tells the server when to end it: in [min, 2·min], so that a fleet does not come back at once.
+fn bounded(watch: &Request, min_ms: u64, out: &mut Vec<String>) {
+    let least = min_ms.div_ceil(1_000);
+    let most = (min_ms / 500).max(least).max(1);
+    let told = watch.query.get("timeoutSeconds");
+    if !told.and_then(|told| told.parse().ok()).is_some_and(|told: u64| (least..=most).contains(&told)) {
+        out.push(format!(
+            "invariant: watch at {}ms has timeoutSeconds {told:?}, which is not in [{least}, {most}]",
+            watch.at_ms
+        ));
+    }
+}
+
 fn namespace_index(store: &Store, out: &mut Vec<String>) {
     let Some(index) = store.indexes.get("namespace") else { return };
     let mut fresh = BTreeMap::<String, Vec<String>>::new();
@@ -189,6 +227,8 @@ mod tests {
         fixtures::scenario(&members).unwrap()
     }
 
+    const PODS: &str = "/api/v1/pods";
+
     fn good() -> Outcome {
         let mut outcome = Outcome::new("n", VIRTUAL);
         let events = vec![
@@ -203,7 +243,7 @@ mod tests {
             indexes: [("namespace".into(), [("ns".into(), vec!["ns/a".into()])].into())].into(),
         };
         let query = [("continue".to_owned(), "t".to_owned())];
-        outcome.requests.push(Request { connection: 1, ..Request::new(0, "/p", &query, &[]) });
+        outcome.requests.push(Request { connection: 1, ..Request::new(0, PODS, &query, &[]) });
         outcome
     }
 
@@ -226,7 +266,7 @@ mod tests {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             let pairs = pairs.chain((!watch.is_empty()).then_some(("watch", watch)));
             let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            Request { connection: 1, ..Request::new(0, "/p", &query, &[]) }
+            Request { connection: 1, ..Request::new(0, PODS, &query, &[]) }
         }
         fn list(query: &str) -> Request {
             request("", query)
@@ -237,7 +277,7 @@ mod tests {
         fn h(outcome: &mut Outcome) -> &mut Vec<Event> {
             outcome.handlers.get_mut("h").unwrap()
         }
-        let breaches: [(Breach, &str); 21] = [
+        let breaches: [(Breach, &str); 23] = [
             (|o| h(o).push(Event { at_ms: 2, what: What::Add(change("ns/a", "9", None)) }), "already has"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Delete(change("z", "1", None)) }), "delete of a key that"),
             (|o| h(o).push(Event { at_ms: 2, what: What::Update(change("z", "1", None)) }), "update of a key that"),
@@ -272,8 +312,10 @@ mod tests {
                 |o| drop(o.requests[0].query.insert("resourceVersionMatch".into(), "NotOlderThan".into())),
                 "continue and resourceVersion",
             ),
+            (|o| o.requests[0].path = "/api/v1/namespaces/ns/pods".into(), "not to \"/api/v1/pods\""),
             (|o| o.requests[0] = list("limit=5&resourceVersion=5"), "exactly that version"),
             (|o| o.requests[0] = watch("resourceVersion=5&limit=5"), "only a list can"),
+            (|o| o.requests[0] = watch("resourceVersion=5&timeoutSeconds=601"), "not in [300, 600]"),
             (|o| o.requests[0] = watch(""), "starts from no version"),
             (|o| o.requests[0] = watch("resourceVersion=0"), "starts from no version"),
             (
@@ -315,5 +357,20 @@ mod tests {
         assert!(!lagging(r#"{"name": "h", "stallMs": 50}"#, r#"[{"atMs": 420, "do": "stop"}]"#, VIRTUAL));
         assert!(!lagging(r#"{"name": "h", "removeAtMs": 900}"#, "[]", VIRTUAL));
         assert!(lagging(r#"{"name": "h", "removeAtMs": 1001}"#, "[]", VIRTUAL));
+    }
+
+    #[test]
+    fn every_collection_has_its_path() {
+        let path = |resource: &str, informer: &str| {
+            let text = format!(
+                r#"{{"name": "n", "seed": 1, "runForMs": 1000, "server": [], "resource": {{{resource}}}, "informer": {{{informer}}}}}"#
+            );
+            collection(&Scenario::from_str(&text).unwrap())
+        };
+        let nodes = r#""group": "", "version": "v1", "resource": "nodes", "kind": "Node", "namespaced": false"#;
+        let widgets = r#""group": "example.com", "version": "v1beta1", "resource": "widgets", "kind": "Widget", "namespaced": true"#;
+        assert_eq!(path(nodes, ""), "/api/v1/nodes");
+        assert_eq!(path(widgets, ""), "/apis/example.com/v1beta1/widgets");
+        assert_eq!(path(widgets, r#""namespace": "lab""#), "/apis/example.com/v1beta1/namespaces/lab/widgets");
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
 use crate::store::{Fresh, IndexDef, Slot, Store};
-use crate::wire::{ItemKind, RawBatch, RawItem};
+use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -37,18 +37,19 @@ type Build<T> = dyn Fn(&[u8], &Resource) -> Result<T, DecodeError> + Send + Sync
 pub struct Codec<T> {
     resource: Resource,
     build: Arc<Build<T>>,
+    same: fn(&T, &T) -> bool,
 }
 
 impl<T> Clone for Codec<T> {
     fn clone(&self) -> Self {
-        Codec { resource: self.resource.clone(), build: self.build.clone() }
+        Codec { resource: self.resource.clone(), build: self.build.clone(), same: self.same }
     }
 }
 
 impl<T: Object> Codec<T> {
     /// Decodes items of `resource` with [`Object::decode`].
     pub fn new(resource: Resource) -> Self {
-        Codec { resource, build: Arc::new(T::decode) }
+        Codec { resource, build: Arc::new(T::decode), same: T::is_same }
     }
 }
 
@@ -63,6 +64,8 @@ impl<T: 'static> Codec<T> {
         Codec {
             resource: self.resource,
             build: Arc::new(move |json: &[u8], resource: &Resource| transform(build(json, resource)?)),
+            // What a transform makes need not be comparable.
+            same: |_, _| false,
         }
     }
 }
@@ -138,15 +141,44 @@ impl<T> Item<T> {
     }
 }
 
+/// The longest reason that is kept, in bytes. A decoder may quote the object, which is megabytes at worst, and each
+/// quarantined object keeps its reason for as long as it stays.
+const REASON_BYTES: usize = 1024;
+
 /// An item that could not become an object.
+///
+/// Its `Display` is a sentence for a log, on one line: `web/a at version 7 cannot be used: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadItem {
     /// Its key, if the metadata could be read that far.
     pub key: Option<Key>,
     /// Its version; empty if it has none.
     pub version: Version,
-    /// What is wrong with it.
+    /// What is wrong with it; at most 1 KiB.
     pub reason: String,
+}
+
+impl BadItem {
+    pub(crate) fn new(key: Option<Key>, version: Version, reason: impl fmt::Display) -> Self {
+        let mut reason = format!("{reason}");
+        clip(&mut reason, REASON_BYTES);
+        reason.shrink_to_fit();
+        BadItem { key, version, reason }
+    }
+}
+
+impl fmt::Display for BadItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            // Names come from the server, and some kinds allow any character in them.
+            Some(key) => f.write_str(&excerpt(key.as_str().as_bytes()))?,
+            None => f.write_str("an object without a readable name")?,
+        }
+        if !self.version.is_empty() {
+            write!(f, " at version {}", excerpt(self.version.as_str().as_bytes()))?;
+        }
+        write!(f, " cannot be used: {}", self.reason)
+    }
 }
 
 /// Raw items that wait to be decoded. Made by the machine, carried out by the driver.
@@ -162,8 +194,19 @@ pub(crate) struct Ticket {
     pub(crate) attempt: u64,
     /// Part of a list that is staged, and not an event of a watch.
     pub(crate) staged: bool,
-    /// Build every object, also one whose uid and version the store has.
-    pub(crate) rebuild: bool,
+    pub(crate) trust: Trust,
+}
+
+/// What it takes for an object of a list to be the one that the store has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// Its uid and version: it is not even read.
+    Versions,
+    /// Its uid and version; and its content, if the list turns out to be older than the cache: then versions may have been
+    /// given out again (C25). Which of both is known only when the list is complete, so it is read.
+    Contents,
+    /// Nothing makes it the same: a refresh tells handlers of every object.
+    Nothing,
 }
 
 #[derive(Clone, Copy)]
@@ -201,7 +244,7 @@ impl DecodeJob {
             None => Known::No,
             Some((slot, object)) => {
                 let same = self.ticket.staged
-                    && !self.ticket.rebuild
+                    && self.ticket.trust == Trust::Versions
                     && *object.version() == *item.version
                     && *object.uid() == *item.uid
                     && !store.is_stale(slot);
@@ -234,9 +277,15 @@ impl DecodeJob {
         guard: &dyn Guard,
     ) -> DecodedPart<T> {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
-        let from = range.start;
-        let items = range.map(|at| decode_item(self.batch.get(at), self.known[at], codec, indexes, guard)).collect();
-        DecodedPart { from, items }
+        let (from, trust) = (range.start, self.ticket.trust);
+        let items = range.map(|at| {
+            let mut item = decode_item(self.batch.get(at), self.known[at], codec, indexes, guard);
+            if let (Item::Fresh { known: Some(_), fresh }, Trust::Contents) = (&mut item, trust) {
+                fresh.same = Some(codec.same);
+            }
+            item
+        });
+        DecodedPart { from, items: items.collect() }
     }
 
     /// Puts the parts of this job together, in whatever order they come.
@@ -277,10 +326,10 @@ fn decode_item<T>(
     let version = Version::new(raw.version);
     let Some(key) = raw.key() else {
         let reason = if is_listed { "an item of the list has no readable name" } else { "no readable name" };
-        return Item::Bad { known, bad: BadItem { key: None, version, reason: reason.into() } };
+        return Item::Bad { known, bad: BadItem::new(None, version, reason) };
     };
     let uid = Uid::new(raw.uid);
-    let built = match foreign(&raw, codec.resource()) {
+    let built = match unfit(&raw, codec.resource()) {
         Some(reason) => Err(DecodeError::new(reason)),
         None => {
             let mut built = None;
@@ -300,12 +349,17 @@ fn decode_item<T>(
     match (raw.kind, built) {
         (ItemKind::Deleted, built) => Item::Gone { known, key, version, last: built.ok().map(|fresh| fresh.object) },
         (_, Ok(_)) if version.is_empty() => {
-            let reason = "it has no metadata.resourceVersion".into();
-            Item::Bad { known, bad: BadItem { key: Some(key), version, reason } }
+            Item::Bad { known, bad: BadItem::new(Some(key), version, "it has no metadata.resourceVersion") }
         }
         (_, Ok(fresh)) => Item::Fresh { known, fresh },
-        (_, Err(error)) => Item::Bad { known, bad: BadItem { key: Some(key), version, reason: format!("{error}") } },
+        (_, Err(error)) => Item::Bad { known, bad: BadItem::new(Some(key), version, error) },
     }
+}
+
+/// Why an item is not even given to the decoder, if it is not.
+fn unfit(raw: &RawItem<'_>, resource: &Resource) -> Option<String> {
+    let too_deep = || raw.too_deep.then(|| "it is nested too deeply (Limits::depth)".into());
+    foreign(raw, resource).or_else(too_deep)
 }
 
 /// Why an item that names its kind is not of this resource, if it is not (B063). A resource whose kind is unknown takes
@@ -315,7 +369,8 @@ pub(crate) fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> 
     let wrong_version = !raw.api_version.is_empty() && !resource.is_api_version(raw.api_version);
     (wrong_kind || wrong_version).then(|| {
         let (kind, of) = (&resource.kind, resource.api_version());
-        format!("it is a {} of {}, not a {kind} of {of}", raw.object_kind, raw.api_version)
+        let [its_kind, its_version] = [raw.object_kind, raw.api_version].map(|text| excerpt(text.as_bytes()));
+        format!("it is a {its_kind} of {its_version}, not a {kind} of {of}")
     })
 }
 
@@ -335,7 +390,7 @@ impl<T> Indexers<T> {
     /// Computes the values of one object: user code.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
         let values = self.list.iter().map(|index| index.values(&object)).collect();
-        Fresh { object, values, generation: self.generation }
+        Fresh { object, values, generation: self.generation, same: None }
     }
 }
 
@@ -373,8 +428,158 @@ impl<T> Decoded<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::DynamicObject;
-    use std::vec;
+    use crate::object::{DynamicObject, ObjectMeta};
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    const PODS: Resource = Resource::namespaced("", "v1", "pods", "Pod");
+
+    /// What becomes of these items: a key and version, or a sentence.
+    fn decode<T: Object>(kind: ItemKind, items: &[&str]) -> Vec<String> {
+        let mut batch = RawBatch::new();
+        items.iter().for_each(|json| batch.push(kind, json.as_bytes()));
+        let mut job =
+            DecodeJob::new(Ticket { attempt: 1, staged: kind == ItemKind::Listed, trust: Trust::Versions }, batch);
+        let store = Store::new(7);
+        job.probe(&store);
+        let decoded = job.decode::<T>(&Codec::new(PODS), &store.indexers(), &NoGuard);
+        decoded
+            .items
+            .iter()
+            .map(|item| match item {
+                Item::Unchanged(_) => "unchanged".into(),
+                Item::Fresh { fresh, .. } => format!("{:?}", fresh.object),
+                Item::Gone { key, version, last, .. } => format!("gone {key}@{version} {}", last.is_some()),
+                Item::Bad { bad, .. } => bad.to_string(),
+            })
+            .collect()
+    }
+
+    /// A type with a field that must be a number.
+    #[derive(serde::Deserialize)]
+    struct Sized {
+        metadata: ObjectMeta,
+        #[allow(dead_code, reason = "only decoded")]
+        size: u32,
+    }
+
+    impl Object for Sized {
+        type Meta = ObjectMeta;
+        fn resource() -> Resource {
+            PODS
+        }
+        fn metadata(&self) -> &ObjectMeta {
+            &self.metadata
+        }
+    }
+
+    fn item(size: &str) -> String {
+        format!(r#"{{"metadata":{{"namespace":"n","name":"a","resourceVersion":"7"}},"size":{size}}}"#)
+    }
+
+    /// B029: each bad item names itself and says what is wrong; its neighbours are decoded.
+    #[test]
+    fn a_bad_item_is_put_aside_with_key_version_and_reason() {
+        let seen = decode::<Sized>(ItemKind::Listed, &[&item("1"), &item("\"big\""), &item("-1"), &item("2")]);
+        assert_eq!((seen[0].as_str(), seen[3].as_str()), ("n/a@7", "n/a@7"));
+        for (bad, why) in [(&seen[1], "invalid type: string \"big\", expected u32"), (&seen[2], "invalid value")] {
+            assert!(bad.starts_with("n/a at version 7 cannot be used: ") && bad.contains(why), "{bad}");
+        }
+    }
+
+    /// F41, B057, B063: everything that makes an item unusable, in the words that a user sees.
+    #[test]
+    fn each_way_to_be_unusable_has_its_own_words() {
+        let deep = format!(
+            r#"{{"metadata":{{"name":"a","resourceVersion":"7"}},"spec":{}{}}}"#,
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        for (json, expected) in [
+            (r#"{"metadata":{"name":"a"}}"#, "a cannot be used: it has no metadata.resourceVersion"),
+            (r#"{"metadata":{"name":"a","resourceVersion":null}}"#, "a cannot be used: invalid type: null"),
+            (r#"{"metadata":{"name":"a","resourceVersion":7}}"#, "a cannot be used: invalid type: integer `7`"),
+            (
+                r#"{"metadata":{"name":5,"resourceVersion":"7"}}"#,
+                "an object without a readable name at version 7 cannot",
+            ),
+            (
+                r#"{"metadata":{"resourceVersion":"7"}}"#,
+                "an object without a readable name at version 7 cannot be used",
+            ),
+            (r#"{"metadata":{"name":"a/b","resourceVersion":"7"}}"#, "an object without a readable name at version 7"),
+            (r#"{"metadata":null}"#, "an object without a readable name cannot be used: "),
+            ("{}", "an object without a readable name cannot be used: "),
+            ("null", "an object without a readable name cannot be used: "),
+            (
+                r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7"}}"#,
+                "a at version 7 cannot be used: it is a Node of v1, not a Pod of v1",
+            ),
+            (
+                r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","resourceVersion":"7"}}"#,
+                "a at version 7 cannot be used: it is a PartialObjectMetadata of meta.k8s.io/v1, not a Pod of v1",
+            ),
+            (
+                r#"{"metadata":{"name":"a","resourceVersion":"7","labels":{"x":{}}}}"#,
+                "a at version 7 cannot be used: invalid type: map",
+            ),
+            (
+                r#"{"metadata":{"name":"a","name":"b","resourceVersion":"7"}}"#,
+                "b at version 7 cannot be used: duplicate",
+            ),
+            (r#"{"metadata":{"name":"a","resourceVersion":"7"},"x":tru}"#, "a at version 7 cannot be used: expected"),
+            (
+                r#"{"metadata":{"name":"a","resourceVersion":"7"},"x":{"y" 1}}"#,
+                "a at version 7 cannot be used: expected",
+            ),
+            (
+                "{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"7\"},\"x\":\"\0\"}",
+                "a at version 7 cannot be used: control",
+            ),
+            (r#"{"metadata":{"name":"a","resourceVersion":"7"},"\ud83d":1}"#, "a at version 7 cannot be used: "),
+            (&deep, "a at version 7 cannot be used: it is nested too deeply"),
+        ] {
+            for kind in [ItemKind::Listed, ItemKind::Added, ItemKind::Modified] {
+                let seen = decode::<DynamicObject>(kind, &[json]);
+                assert!(seen[0].starts_with(expected), "{json} as {kind:?}: {}", seen[0]);
+            }
+        }
+    }
+
+    /// C10: a deletion needs no body, only a name.
+    #[test]
+    fn a_deletion_counts_although_its_object_cannot_be_used() {
+        for (json, expected) in [
+            (item("1"), "gone n/a@7 true"),
+            (item("\"big\""), "gone n/a@7 false"),
+            (item(&format!("{}{}", "[".repeat(200), "]".repeat(200))), "gone n/a@7 false"),
+        ] {
+            assert_eq!(decode::<Sized>(ItemKind::Deleted, &[&json]), [expected], "{json}");
+        }
+        assert_eq!(decode::<Sized>(ItemKind::Deleted, &[r#"{"metadata":{"name":"a"},"size":1}"#]), ["gone a@ true"]);
+    }
+
+    #[test]
+    fn a_reason_is_short_and_on_one_line_whatever_the_object_is() {
+        let json = item(&format!("{:?}", "x".repeat(1 << 20)));
+        let seen = decode::<Sized>(ItemKind::Listed, &[&json]);
+        assert!(seen[0].contains("\"xxx") && seen[0].len() < REASON_BYTES + 100, "{} bytes", seen[0].len());
+
+        let kind =
+            format!(r#"{{"kind":"a\n{}","metadata":{{"name":"x\ny\u001b","resourceVersion":"7"}}}}"#, "k".repeat(999));
+        let seen = decode::<Sized>(ItemKind::Listed, &[&kind]);
+        assert!(seen[0].starts_with("x\\ny\\u{1b} at version 7 cannot be used: it is a a\\nkkk"), "{}", seen[0]);
+        assert!(seen[0].len() < 400 && !seen[0].contains(char::is_control));
+    }
+
+    /// B037
+    #[test]
+    fn items_of_a_list_need_no_kind() {
+        let json = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let object = Codec::<DynamicObject>::new(PODS).build(json.as_bytes()).unwrap();
+        assert_eq!((object.kind(), object.api_version()), ("Pod", "v1"));
+        assert_eq!(decode::<DynamicObject>(ItemKind::Listed, &[json]), vec!["a@7"]);
+    }
 
     fn job(objects: usize) -> (DecodeJob, Codec<DynamicObject>, Store<DynamicObject>) {
         let mut batch = RawBatch::new();
@@ -383,9 +588,9 @@ mod tests {
             batch.push(ItemKind::Listed, json.as_bytes());
         }
         let store = Store::new(7);
-        let mut job = DecodeJob::new(Ticket { attempt: 1, staged: true, rebuild: false }, batch);
+        let mut job = DecodeJob::new(Ticket { attempt: 1, staged: true, trust: Trust::Versions }, batch);
         job.probe(&store);
-        (job, Codec::new(Resource::namespaced("", "v1", "pods", "Pod")), store)
+        (job, Codec::new(PODS), store)
     }
 
     fn versions(decoded: &Decoded<DynamicObject>) -> Vec<&str> {

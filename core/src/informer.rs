@@ -72,11 +72,11 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket};
+use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
 use crate::fifo::InOrderQueue;
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
-use crate::reflector::{Effect, End, Failure, Phase, Reflector, ReflectorConfig, reason};
+use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
 use crate::store::{Commit, Receipt, Staged};
 use crate::time::{Clock, Deadline, Duration, Time};
@@ -92,6 +92,10 @@ pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 /// Raw bytes that are decoded at a time. What arrives in small pieces while a batch is decoded waits as one batch, so that
 /// a driver can share it among threads; one of this size takes a thread two milliseconds. An item is never cut.
 pub const DECODE_BYTES: usize = 256 * 1024;
+
+/// Steps that wait for an effect before what is held of a compressed body is left alone: bookmarks are no bytes to decode,
+/// and still take room.
+const WAITING_WORK: usize = 1024;
 
 /// The least resync period: a smaller one is raised to it.
 pub const MIN_RESYNC: Duration = Duration::from_secs(1);
@@ -235,7 +239,7 @@ struct Handler {
 
 enum Work {
     Decode(Ticket, RawBatch),
-    Finish { attempt: u64, version: Version },
+    Finish { attempt: u64, version: Version, set_back: bool },
     Bookmark(Version),
 }
 
@@ -252,6 +256,15 @@ enum Busy {
     Committing(Option<u64>),
 }
 
+/// What was read of the body in flight and stands for more than there is room for: gzip makes a thousand bytes of one.
+/// While there is some, the body is paused, so this is no more than what the driver had read by then.
+struct Held {
+    id: RequestId,
+    bytes: Vec<u8>,
+    /// How the answer ended behind them, if it did.
+    end: Option<End>,
+}
+
 /// The machine.
 pub struct Informer<T> {
     reflector: Reflector,
@@ -261,11 +274,14 @@ pub struct Informer<T> {
     /// Bytes in `work`, those that are being decoded included.
     waiting_bytes: usize,
     paused: Option<RequestId>,
+    held: Option<Held>,
+    /// The request that has ended for the driver, and not yet for us.
+    ended: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
-    /// Until a list of this attempt or a later one is in the store, nothing counts as unchanged.
-    rebuild: Option<u64>,
+    /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
+    refresh: Option<u64>,
     queue: InOrderQueue<T>,
     finished: Option<u64>,
     busy: Busy,
@@ -302,9 +318,11 @@ impl<T> Informer<T> {
             work: VecDeque::new(),
             waiting_bytes: 0,
             paused: None,
+            held: None,
+            ended: None,
             staged: Staged::default(),
             staging: 0,
-            rebuild: None,
+            refresh: None,
             queue: InOrderQueue::default(),
             finished: None,
             busy: Busy::No,
@@ -318,6 +336,11 @@ impl<T> Informer<T> {
     /// Where the reflector stands.
     pub fn phase(&self) -> Phase {
         self.reflector.phase()
+    }
+
+    /// How it stands with its server.
+    pub fn health(&self) -> Health {
+        self.reflector.health()
     }
 
     /// True once a complete list is in the store; it stays true.
@@ -365,12 +388,12 @@ impl<T> Informer<T> {
             }
             Input::Body { id, bytes } => {
                 if self.is_current(id) {
-                    self.reflector.body(now, id, bytes);
+                    self.body(now, id, bytes);
                 }
             }
             Input::End { id, end } => {
                 if self.is_current(id) {
-                    self.reflector.end(now, id, end);
+                    self.end(now, id, end);
                 }
             }
             Input::Decoded(decoded) => self.decoded(decoded),
@@ -386,7 +409,7 @@ impl<T> Informer<T> {
             }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
-                self.rebuild = self.reflector.refresh(now).or(self.rebuild);
+                self.refresh = self.reflector.refresh(now).or(self.refresh);
             }
         }
         self.pump(now);
@@ -400,17 +423,68 @@ impl<T> Informer<T> {
     /// When the machine wants to be called again.
     pub fn deadline(&self) -> Option<Deadline> {
         let resync = self.handlers.iter().filter(|handler| handler.attached).filter_map(|handler| handler.next_resync);
-        let resync = resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: "resync" });
+        let resync =
+            resync.min().filter(|_| self.phase() != Phase::Stopped).map(|at| Deadline { at, why: why::RESYNC });
         let soonest = Deadline::sooner(self.reflector.deadline(), resync)?;
         // What came due while outputs were carried out is fired by the next input, at the earliest one tick from now.
         let at = soonest.at.max(self.clock.now() + Duration::from_nanos(1));
         Some(Deadline { at, ..soonest })
     }
 
+    #[cfg(test)]
+    pub(crate) fn reflector(&self) -> &Reflector {
+        &self.reflector
+    }
+
     fn is_current(&mut self, id: RequestId) -> bool {
         let current = self.reflector.in_flight() == Some(id);
         self.stats.stale_answers += u64::from(!current);
         current
+    }
+
+    /// Reads a part of a body, or keeps it behind what is held already.
+    fn body(&mut self, now: Time, id: RequestId, mut bytes: &[u8]) {
+        match &mut self.held {
+            Some(held) => held.bytes.extend_from_slice(bytes),
+            None => {
+                if self.reflector.body(now, id, &mut bytes) {
+                    self.held = Some(Held { id, bytes: bytes.to_vec(), end: None });
+                }
+            }
+        }
+    }
+
+    /// The answer is over, as soon as all of its body is read.
+    fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        match &mut self.held {
+            Some(held) => {
+                held.end = Some(end.clone());
+                self.ended = Some(id);
+            }
+            None => self.reflector.end(now, id, end),
+        }
+    }
+
+    /// Goes on reading what is held, if there is room for what it stands for. False if there is nothing to do.
+    fn read_held(&mut self, now: Time) -> bool {
+        let Some(mut held) = self.held.take() else { return false };
+        if self.reflector.in_flight() != Some(held.id) {
+            return true;
+        }
+        if self.waiting_bytes > IN_FLIGHT_BYTES / 2 || self.work.len() > WAITING_WORK {
+            self.held = Some(held);
+            return false;
+        }
+        let mut rest = held.bytes.as_slice();
+        let more = self.reflector.body(now, held.id, &mut rest);
+        let read = held.bytes.len() - rest.len();
+        if more {
+            held.bytes.drain(..read);
+            self.held = Some(held);
+        } else if let Some(end) = &held.end {
+            self.reflector.end(now, held.id, end);
+        }
+        true
     }
 
     /// Carries effects and work forward as far as they go without the driver.
@@ -422,7 +496,9 @@ impl<T> Informer<T> {
             if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
                 continue;
             }
-            break;
+            if !self.read_held(now) {
+                break;
+            }
         }
         self.flow(now);
         self.check();
@@ -445,7 +521,7 @@ impl<T> Informer<T> {
             return;
         }
         assert!(
-            self.busy != Busy::No || self.work.is_empty(),
+            self.busy != Busy::No || self.work.is_empty() && self.held.is_none(),
             "work waits for an effect that is out, and for nothing else"
         );
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
@@ -465,11 +541,19 @@ impl<T> Informer<T> {
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
-                self.outputs.push_back(Output::Cancel(id));
+                // What has ended for the driver is nothing that it can cancel.
+                if self.ended != Some(id) {
+                    self.outputs.push_back(Output::Cancel(id));
+                }
             }
-            Effect::Items { attempt, staged, batch } => {
+            Effect::Items { attempt, staged, doubt, batch } => {
                 self.waiting_bytes += batch.bytes_len();
-                let ticket = Ticket { attempt, staged, rebuild: self.rebuild.is_some() };
+                let trust = match self.refresh {
+                    Some(_) => Trust::Nothing,
+                    None if doubt => Trust::Contents,
+                    None => Trust::Versions,
+                };
+                let ticket = Ticket { attempt, staged, trust };
                 match self.work.back_mut() {
                     Some(Work::Decode(known, waiting))
                         if *known == ticket && waiting.bytes_len() + batch.bytes_len() <= DECODE_BYTES =>
@@ -479,7 +563,9 @@ impl<T> Informer<T> {
                     _ => self.work.push_back(Work::Decode(ticket, batch)),
                 }
             }
-            Effect::Finish { attempt, version } => self.work.push_back(Work::Finish { attempt, version }),
+            Effect::Finish { attempt, version, set_back } => {
+                self.work.push_back(Work::Finish { attempt, version, set_back });
+            }
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
             Effect::Failure(failure) => self.failure(failure),
@@ -531,12 +617,11 @@ impl<T> Informer<T> {
                 self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
                 true
             }
-            Some(Work::Finish { attempt, version }) => {
-                let staged = core::mem::take(&mut self.staged);
+            Some(Work::Finish { attempt, version, set_back }) => {
+                let staged = core::mem::take(&mut self.staged).complete(set_back);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
-                        let key = bad.key.as_ref().map_or("an item without a name", |key| key.as_str());
-                        let text = format!("{key} at version {:?}: {}", bad.version, bad.reason);
+                        let text = format!("{bad}");
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -576,20 +661,20 @@ impl<T> Informer<T> {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
         for bad in receipt.quarantined {
-            let key = bad.key.as_ref().map_or("an item without a readable name", |key| key.as_str());
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
                 phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
-                message: format!("{key} at version {:?} cannot be used: {}", bad.version, bad.reason),
+                message: format!("{bad}"),
+                repeats: 0,
                 retry_in: None,
             });
         }
         let Some(attempt) = list else { return };
         self.stats.lists += 1;
-        self.rebuild = self.rebuild.filter(|from| attempt < *from);
+        self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
@@ -636,12 +721,14 @@ impl<T> Informer<T> {
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES => {
+            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES || self.held.is_some() => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
-            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 => {
+            (Some(paused), Some(id))
+                if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 && self.held.is_none() =>
+            {
                 self.paused = None;
                 self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));

@@ -30,9 +30,17 @@
 //! assert_eq!(pods.by_index("namespace", "db").unwrap().len(), 1);
 //! ```
 
+mod pages;
+mod selection;
+mod token;
+
+pub use pages::{Page, View};
+pub use selection::{Detached, HANDLES_AT_ONCE, Selection};
+pub use token::{ListId, PageToken, TokenError};
+
 use crate::object::{Obj, Object};
 use crate::selector::LabelSelector;
-use crate::store::{IndexError, NAMESPACE, Store};
+use crate::store::{IndexError, IndexValue, Store};
 use core::fmt;
 
 /// Reads a store. Everything comes in no order that a user may rely on.
@@ -80,10 +88,30 @@ impl<'a, T> Lister<'a, T> {
 
     /// The objects of one namespace; `""` means all of them, as in client-go.
     ///
-    /// With the index [`NAMESPACE`] this costs the size of the namespace, else that of the store. An index of that name
-    /// must be [`IndexDef::namespace`](crate::store::IndexDef::namespace).
+    /// With [`IndexDef::namespace`](crate::store::IndexDef::namespace) this costs the size of the namespace, else that
+    /// of the store.
     pub fn namespace(self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { store: self.store, namespace }
+    }
+
+    /// The objects of one namespace, or all for `""`, to be taken out of the store in two steps.
+    pub fn select_namespace<'s>(self, namespace: &'s str) -> Selection<'a, 's, T> {
+        Selection::namespace(self.store, namespace)
+    }
+
+    /// The objects that have `value` in the index called `index`, whose values are of type `V`, to be taken out of the
+    /// store in two steps.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such index, or its values are of another type.
+    pub fn select_value<V: IndexValue>(
+        self,
+        index: &str,
+        value: &V::Query,
+    ) -> Result<Selection<'a, 'static, T>, IndexError> {
+        self.store.check_value_type::<V>(index)?;
+        Ok(Selection::value(self.store, self.store.index(index)?, &V::to_text(value)))
     }
 
     /// The objects that have `value` in the index called `index`.
@@ -91,15 +119,26 @@ impl<'a, T> Lister<'a, T> {
     /// # Errors
     ///
     /// If there is no such index.
-    pub fn by_index(self, index: &str, value: &str) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>>, IndexError> {
+    pub fn by_index(
+        self,
+        index: &str,
+        value: &str,
+    ) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>> + use<'a, T>, IndexError> {
         self.store.by_index(index, value)
     }
 }
 
 impl<'a, T: Object> Lister<'a, T> {
-    /// The objects that `selector` selects. [`nothing`](LabelSelector::nothing) is answered without looking.
+    /// The objects that `selector` selects. [`nothing`](LabelSelector::nothing) is answered without looking, and what
+    /// asks for a label with an [index](crate::store::IndexDef::label) costs the size of the answer.
     pub fn matching(self, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Obj<T>> {
-        select(selector, move || self.all())
+        self.select("", selector).objects()
+    }
+
+    /// The objects of one namespace, or of all for `""`, that `selector` selects, to be taken out of the store in two
+    /// steps.
+    pub fn select<'s>(self, namespace: &'s str, selector: &'s LabelSelector) -> Selection<'a, 's, T> {
+        Selection::labels(self.store, namespace, selector)
     }
 }
 
@@ -111,13 +150,7 @@ impl<'a, T> NamespaceLister<'a, T> {
 
     /// All objects of this namespace.
     pub fn all(self) -> impl Iterator<Item = &'a Obj<T>> {
-        let NamespaceLister { store, namespace } = self;
-        match store.by_index(NAMESPACE, namespace) {
-            Ok(indexed) if !namespace.is_empty() => Either::Indexed(indexed),
-            Ok(_) | Err(_) => Either::Scanned(
-                store.iter().filter(move |object| namespace.is_empty() || object.key().namespace() == namespace),
-            ),
-        }
+        Selection::namespace(self.store, self.namespace).objects()
     }
 }
 
@@ -125,38 +158,7 @@ impl<'a, T: Object> NamespaceLister<'a, T> {
     /// The objects of this namespace that `selector` selects. [`nothing`](LabelSelector::nothing) is answered without
     /// looking.
     pub fn matching(self, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Obj<T>> {
-        select(selector, move || self.all())
-    }
-}
-
-fn select<'a, T: Object, I: Iterator<Item = &'a Obj<T>>>(
-    selector: &'a LabelSelector,
-    objects: impl FnOnce() -> I,
-) -> impl Iterator<Item = &'a Obj<T>> {
-    let objects = (!selector.is_nothing()).then(objects);
-    objects.into_iter().flatten().filter(|object| selector.matches(object.metadata()))
-}
-
-enum Either<A, B> {
-    Indexed(A),
-    Scanned(B),
-}
-
-impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        match self {
-            Either::Indexed(objects) => objects.next(),
-            Either::Scanned(objects) => objects.next(),
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        match self {
-            Either::Indexed(objects) => objects.size_hint(),
-            Either::Scanned(objects) => objects.size_hint(),
-        }
+        Selection::labels(self.store, self.namespace, selector).objects()
     }
 }
 
@@ -176,11 +178,11 @@ impl<T> fmt::Debug for NamespaceLister<'_, T> {
 mod tests {
     use super::*;
     use crate::object::{DynamicObject, Key, ObjectMeta, Resource, Uid, Version};
-    use crate::store::IndexDef;
+    use crate::store::{IndexDef, NAMESPACE};
     use core::sync::atomic::{AtomicUsize, Ordering};
     use serde::Deserialize;
     use std::format;
-    use std::string::String;
+    use std::string::{String, ToString};
     use std::vec::Vec;
 
     /// Counts how often its labels are looked at.
@@ -261,6 +263,36 @@ mod tests {
         assert_eq!(lister.matching(&LabelSelector::nothing()).count(), 0);
         assert_eq!(lister.namespace("web").matching(&LabelSelector::nothing()).count(), 0);
         assert_eq!(looks(), 2);
+    }
+
+    #[test]
+    fn an_indexed_label_is_not_looked_at_again() {
+        let mut store = store(true);
+        store.add_index(IndexDef::label("app")).unwrap();
+        let looks = || store.iter().map(|object| object.looks.load(Ordering::Relaxed)).sum::<usize>();
+        let indexed = looks();
+        assert_eq!(indexed, 4, "once each, when the index was made");
+        let lister = Lister::new(&store);
+        for (selector, found) in [("app=x", 3), ("app in (x, z)", 3), ("app", 4), ("app=x,app!=y", 3), ("app=z", 0)] {
+            assert_eq!(lister.matching(&selector.parse().unwrap()).count(), found, "{selector}");
+        }
+        assert_eq!(lister.namespace("web").matching(&"app=x".parse().unwrap()).count(), 1);
+        assert_eq!(lister.namespace("web").matching(&"app notin (x)".parse().unwrap()).count(), 1);
+        assert_eq!(looks(), indexed);
+        assert_eq!(lister.matching(&"app=y,tier!=1".parse().unwrap()).count(), 1);
+        assert_eq!(looks(), indexed + 1, "only the other label of the only candidate");
+    }
+
+    #[test]
+    fn an_index_of_that_name_with_other_values_misleads_no_lister() {
+        let mut store = store(false);
+        for name in [NAMESPACE, "label:app"] {
+            store.add_index(IndexDef::new(name, |_: &Obj<Counted>| "x")).unwrap();
+        }
+        let lister = Lister::new(&store);
+        assert_eq!(keys(lister.namespace("web").all()), ["web/a", "web/b"]);
+        assert_eq!(keys(lister.matching(&"app=y".parse().unwrap())), ["web/b"]);
+        assert_eq!(store.add_index(IndexDef::label("app")).unwrap_err().to_string().split(':').count(), 3);
     }
 
     #[test]

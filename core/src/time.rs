@@ -74,7 +74,7 @@ impl fmt::Debug for Time {
 pub struct Deadline {
     /// The moment at which the machine has something to do even if nothing arrives.
     pub at: Time,
-    /// Which timer this is, for logs and tests.
+    /// Which timer this is, for logs and tests. Those of an informer are in [`reflector::why`](crate::reflector::why).
     pub why: &'static str,
 }
 

@@ -8,13 +8,15 @@ use informer_core::factory::{Conflict, Fingerprint, Registry, Scope};
 use informer_core::fifo::{Delta, DeltaFifo, Deltas, InOrderQueue};
 use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output, Stats};
 use informer_core::listener::{Delivery, Notification, Ring};
-use informer_core::lister::{Lister, NamespaceLister};
+use informer_core::lister::{Detached, ListId, Lister, NamespaceLister, Page, PageToken, Selection, TokenError, View};
 use informer_core::object::{DecodeError, KeyError, OwnerReference, ParseResourceError};
 use informer_core::queue::{Bucket, Limiter, QueueConfig, Ticket, WorkQueue};
 use informer_core::reflector::{End, Failure, Phase, ReflectorConfig, Tuning};
 use informer_core::rng::Rng;
 use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
-use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Receipt, Snapshot, Staged, Store};
+use informer_core::store::{
+    Commit, Committed, IndexBuild, IndexDef, IndexError, PreparedIndex, Receipt, RemovedIndex, Snapshot, Staged, Store,
+};
 use informer_core::time::{Clock, Deadline, Time};
 use informer_core::wire::{Body, FrameDecoder, Head, ListDecoder, RawBatch, Request, Status, WireError};
 use informer_core::{DynamicObject, Key, Obj, ObjectMeta, Resource, Uid, Version};
@@ -33,11 +35,13 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<Input<'static, Mine>>();
     crosses_threads::<(ReflectorConfig, Tuning, Phase, Failure, End)>();
     crosses_threads::<(Store<Mine>, Snapshot<Mine>, Staged<Mine>, Commit<Mine>, Committed<Mine>, Receipt)>();
-    crosses_threads::<(IndexDef<Mine>, PreparedIndex<Mine>, Indexers<Mine>)>();
+    crosses_threads::<(IndexDef<Mine>, IndexBuild<Mine>, PreparedIndex<Mine>, RemovedIndex, Indexers<Mine>)>();
     crosses_threads::<(Codec<Mine>, DecodeJob, Decoded<Mine>, BadItem, NoGuard)>();
     crosses_threads::<(Ring<Mine>, Notification<Mine>, Delivery<Mine>)>();
     crosses_threads::<(InOrderQueue<Mine>, DeltaFifo<Mine>, Deltas<Mine>, Delta<Mine>)>();
     crosses_threads::<(Lister<'static, Mine>, NamespaceLister<'static, Mine>)>();
+    crosses_threads::<(Selection<'static, 'static, Mine>, Detached<'static, Mine>)>();
+    crosses_threads::<(View<Mine>, Page<Mine>, PageToken, ListId)>();
     crosses_threads::<(Registry<Mine>, Scope, Fingerprint)>();
     crosses_threads::<(WorkQueue<Key>, QueueConfig, Ticket, Limiter, Bucket)>();
     crosses_threads::<(Controller, Run, Finished, Counts, Keys, Outcome, OwnerOf, ReconcileError)>();
@@ -52,6 +56,7 @@ fn every_error_is_one() {
     is_an_error::<Conflict>();
     is_an_error::<OwnerScopeError>();
     is_an_error::<IndexError>();
+    is_an_error::<TokenError>();
     is_an_error::<DecodeError>();
     is_an_error::<KeyError>();
     is_an_error::<ParseResourceError>();

@@ -4,7 +4,8 @@
 //! - [`world`]: the people and machines around it: they make, change and delete parents, restart the server, and check
 //!   at the end that every child is as it should be.
 //!
-//! `controller_tokio` and `controller_threads` put the two together; `bare_core` needs no runtime at all.
+//! `controller_tokio` and `controller_threads` put the two together; `bare_core` needs no runtime at all, and
+//! `indexer_tour` no network either.
 #![forbid(unsafe_code)]
 
 pub mod reconcile;

@@ -24,21 +24,18 @@
 //! ```
 
 use crate::factory::instant;
-use crate::http::{Fault, Outgoing, Wire};
+use crate::http::{Fault, Wire};
+use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
-
-/// How long a call may take by default: longer than the slowest admission webhook may (30 s is their cap; 10 s is
-/// usual).
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One cluster. Cheap to clone; clones share idle connections.
 #[derive(Clone)]
@@ -52,7 +49,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the TLS settings, the token or the user cannot be used.
+    /// If the TLS settings, the token or the user cannot be used, or if HTTP/2 is asked for, which this runtime does not
+    /// speak.
     pub fn connect(config: Config) -> Result<Self, Error> {
         config.check()?;
         Ok(Client { transport: Arc::new(Transport::new(config)?), timeout: DEFAULT_TIMEOUT })
@@ -167,20 +165,9 @@ impl Client {
     }
 
     fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
-        let server = &self.config().server;
-        let outgoing = Outgoing {
-            method: request.verb.method(),
-            target: server.target(&request.target),
-            host: server.authority(),
-            accept: "application/json",
-            accept_encoding: "identity",
-            authorization: self.transport.authorization(refresh)?,
-            content_type: request.content_type,
-            body: &request.body,
-            repeatable: request.is_repeatable(),
-        };
+        let outgoing = Outgoing::call(self.config(), request, refresh)?;
         let limits = Limits { connect: by, answer: Some(by) };
-        let mut answer = self.transport.exchange(&outgoing, true, &limits, &Nobody)?;
+        let mut answer = self.transport.exchange(&outgoing, &limits, &Nobody)?;
         let mut body = Vec::new();
         let mut part = vec![0; crate::http::BUFFER];
         loop {
@@ -193,8 +180,9 @@ impl Client {
             }
             body.extend_from_slice(&part[..read]);
         }
-        self.transport.keep(answer.wire, &answer.body);
-        Ok((answer.head.status, body))
+        let status = answer.head.status;
+        self.transport.keep(answer, &outgoing);
+        Ok((status, body))
     }
 }
 
@@ -208,7 +196,7 @@ impl fmt::Debug for Client {
 struct Nobody;
 
 impl Watcher for Nobody {
-    fn connecting(&self, _: &TcpStream) -> Result<(), Fault> {
+    fn connecting(&self, _: &Handle) -> Result<(), Fault> {
         Ok(())
     }
 

@@ -11,14 +11,15 @@
 //! of the user's and delivers nothing.
 
 use crate::factory::Inner;
-use crate::http::{BUFFER, Fault, Outgoing, Wire};
+use crate::http::{BUFFER, Fault, Wire};
+use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
 use informer_core::reflector::End;
-use informer_core::wire::{Head, Request, RequestId, Verb};
+use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::factory::Life;
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
 /// Bytes of one connection that the driver has not taken yet, beyond which its reader waits.
@@ -53,7 +54,7 @@ pub(crate) struct Link {
 
 struct State {
     /// To shut it; none while there is nothing to shut.
-    socket: Option<TcpStream>,
+    socket: Option<Handle>,
     untaken: usize,
     paused: bool,
     cancelled: bool,
@@ -104,8 +105,7 @@ impl Link {
         let mut state = self.state.lock();
         state.cancelled = true;
         match state.socket.take() {
-            // It may be closed already.
-            Some(socket) => _ = socket.shutdown(Shutdown::Both),
+            Some(socket) => socket.shut(),
             None => state.life = None,
         }
         self.changed.notify_all();
@@ -129,26 +129,10 @@ impl Reader {
         if let Some(gate) = self.inner.core.gate() {
             gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         }
-        if request.fresh_connection {
-            transport.forget_idle();
-        }
-        let server = &transport.config.server;
-        let outgoing = Outgoing {
-            method: request.verb.method(),
-            target: server.target(&request.target()),
-            host: server.authority(),
-            accept: request.accept,
-            accept_encoding: request.accept_encoding,
-            authorization: transport.authorization(request.refresh_credentials)?,
-            content_type: "",
-            body: &[],
-            repeatable: true,
-        };
-        // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
-        let shares = request.verb != Verb::Watch;
+        let outgoing = Outgoing::request(&transport.config, request)?;
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
-        let mut answer = transport.exchange(&outgoing, shares && !request.fresh_connection, &limits, self)?;
-        self.push(Event::Head(answer.head));
+        let mut answer = transport.exchange(&outgoing, &limits, self)?;
+        self.push(Event::Head(std::mem::take(&mut answer.head)));
         let mut part = vec![0; BUFFER];
         loop {
             self.wait_for_room()?;
@@ -163,8 +147,11 @@ impl Reader {
             state.socket = None;
             state.cancelled
         };
-        if shares && !cancelled {
-            transport.keep(answer.wire, &answer.body);
+        if !cancelled {
+            transport.keep(answer, &outgoing);
+            if self.inner.core.is_stopping() {
+                transport.forget_idle();
+            }
         }
         Ok(())
     }
@@ -185,7 +172,7 @@ impl Reader {
         if state.cancelled { Err(cancelled()) } else { Ok(()) }
     }
 
-    fn attach(&self, socket: std::io::Result<TcpStream>) -> Result<(), Fault> {
+    fn attach(&self, socket: std::io::Result<Handle>) -> Result<(), Fault> {
         let socket = socket?;
         let mut state = self.link.state.lock();
         if state.cancelled {
@@ -202,7 +189,7 @@ fn cancelled() -> Fault {
 }
 
 impl Watcher for Reader {
-    fn connecting(&self, socket: &TcpStream) -> Result<(), Fault> {
+    fn connecting(&self, socket: &Handle) -> Result<(), Fault> {
         self.attach(socket.try_clone())
     }
 
@@ -232,6 +219,7 @@ mod tests {
     use super::*;
     use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
     use informer_core::reflector::ListStrategy;
+    use informer_core::wire::Verb;
     use informer_sim::{Served, Server};
     use std::sync::OnceLock;
     use std::time::Duration;

@@ -125,6 +125,8 @@ impl Inner {
         self.core.request_stop();
         let controllers: Vec<_> = self.controllers.lock().iter().filter_map(Weak::upgrade).collect();
         controllers.iter().for_each(|controller| controller.stop());
+        // Nothing stays open; another factory of this client opens its own again.
+        self.client.transport.forget_idle();
     }
 }
 

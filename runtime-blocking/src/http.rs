@@ -7,22 +7,19 @@
 //! The protocol is ureq-proto's, a state machine without IO; this file moves its bytes. One buffer of [`BUFFER`] bytes
 //! bounds what is read ahead, and the head of an answer with it.
 
+use crate::socket::{Handle, Socket};
 use informer_core::reflector::End;
 use informer_core::wire::Head;
-use informer_runtime::config::Secret;
-use informer_runtime::tls;
+use informer_runtime::outgoing::{Outgoing, head};
+use informer_runtime::{Error, tls};
 use rustls::{ClientConnection, StreamOwned};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 use ureq_proto::BodyMode;
 use ureq_proto::client::state::{RecvBody, RecvResponse};
 use ureq_proto::client::{Call, RecvBodyResult, RecvResponseResult, SendRequestResult};
-use ureq_proto::http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT,
-};
-use ureq_proto::http::{HeaderValue, Request};
+use ureq_proto::http::header::{CONTENT_LENGTH, HOST};
 
 /// Bytes read at once, and the most that the head of an answer may have: real heads have less than 2 KiB.
 pub(crate) const BUFFER: usize = 64 * 1024;
@@ -59,6 +56,12 @@ impl Fault {
     }
 }
 
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::broken(&error).because(error)
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         Fault::broken(tls::explain(&error)).because(error)
@@ -71,104 +74,24 @@ impl From<ureq_proto::Error> for Fault {
     }
 }
 
-/// A request as it goes out.
-pub(crate) struct Outgoing<'a> {
-    pub(crate) method: &'static str,
-    /// Path and query, with the server's base path.
-    pub(crate) target: String,
-    pub(crate) host: String,
-    pub(crate) accept: &'static str,
-    pub(crate) accept_encoding: &'static str,
-    pub(crate) authorization: Option<Secret>,
-    pub(crate) content_type: &'static str,
-    /// Empty for none.
-    pub(crate) body: &'a [u8],
-    /// True if it may be sent again after a connection died before any of the answer came.
-    pub(crate) repeatable: bool,
-}
-
-impl Outgoing<'_> {
-    fn call(&self) -> Result<Call<ureq_proto::client::state::SendRequest>, Fault> {
-        let mut request = Request::builder()
-            .method(self.method)
-            .uri(self.target.as_str())
-            .header(HOST, self.host.as_str())
-            .header(USER_AGENT, concat!("informer/", env!("CARGO_PKG_VERSION")))
-            .header(ACCEPT, self.accept)
-            .header(ACCEPT_ENCODING, self.accept_encoding);
-        if let Some(secret) = &self.authorization {
-            // Whoever made it has looked that it can stand in a header; the error would not show it.
-            let mut value = HeaderValue::from_str(secret.expose())
-                .map_err(|_| Fault::broken("the credentials cannot stand in a header"))?;
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
-        }
-        if !self.body.is_empty() {
-            request = request.header(CONTENT_TYPE, self.content_type).header(CONTENT_LENGTH, self.body.len());
-        }
-        let cannot = |error: &dyn fmt::Display| {
-            Fault::broken(format_args!("{} {:?} cannot be sent: {error}", self.method, self.target))
-        };
-        let request = request.body(()).map_err(|error| cannot(&error).because(error))?;
-        let mut call = Call::new(request).map_err(|error| cannot(&error).because(error))?;
-        if !self.body.is_empty() {
-            call.force_send_body(); // a deletion with preconditions has one
-        }
-        Ok(call.proceed())
+/// The form of HTTP/1.1: the target alone in the first line, the server in a header.
+fn call(outgoing: &Outgoing) -> Result<Call<ureq_proto::client::state::SendRequest>, Fault> {
+    let cannot = |error: &dyn fmt::Display| {
+        Fault::broken(format_args!("{} {:?} cannot be sent: {error}", outgoing.head.method(), outgoing.target()))
+    };
+    let mut head = outgoing.head.clone();
+    let host = outgoing.host().parse().map_err(|error| cannot(&error))?;
+    head.headers_mut().insert(HOST, host);
+    *head.uri_mut() = outgoing.target().parse().map_err(|error| cannot(&error))?;
+    let has_body = !outgoing.body.is_empty();
+    if has_body {
+        head.headers_mut().insert(CONTENT_LENGTH, outgoing.body.len().into());
     }
-}
-
-/// A TCP socket whose reads and writes end at a deadline.
-pub(crate) struct Socket {
-    tcp: TcpStream,
-    deadline: Option<Instant>,
-}
-
-impl Socket {
-    pub(crate) fn new(tcp: TcpStream, deadline: Instant) -> Self {
-        Socket { tcp, deadline: Some(deadline) }
+    let mut call = Call::new(head).map_err(|error| cannot(&error).because(error))?;
+    if has_body {
+        call.force_send_body(); // a deletion with preconditions has one
     }
-
-    fn left(&self) -> io::Result<Option<std::time::Duration>> {
-        let Some(deadline) = self.deadline else { return Ok(None) };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(late()) } else { Ok(Some(left)) }
-    }
-}
-
-fn late() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "the time for it ran out")
-}
-
-/// A timeout of a socket comes as `WouldBlock` on Unix.
-fn named<T>(result: io::Result<T>) -> io::Result<T> {
-    result.map_err(
-        |error| {
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) { late() } else { error }
-        },
-    )
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.tcp.set_read_timeout(Some(left))?;
-        }
-        named(self.tcp.read(buffer))
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.tcp.set_write_timeout(Some(left))?;
-        }
-        named(self.tcp.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.tcp.flush()
-    }
+    Ok(call.proceed())
 }
 
 enum Stream {
@@ -245,19 +168,13 @@ impl Wire {
     }
 
     /// A second handle of the socket, to shut it from another thread.
-    pub(crate) fn handle(&mut self) -> io::Result<TcpStream> {
-        self.stream.socket().tcp.try_clone()
+    pub(crate) fn handle(&mut self) -> io::Result<Handle> {
+        self.stream.socket().handle().try_clone()
     }
 
     /// When reads and writes end at the latest; never if `None`.
     pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
-        let socket = self.stream.socket();
-        socket.deadline = deadline;
-        if deadline.is_none() {
-            socket.tcp.set_read_timeout(None)?;
-            socket.tcp.set_write_timeout(None)?;
-        }
-        Ok(())
+        self.stream.socket().set_deadline(deadline)
     }
 
     /// True if any of the answer to the last request came.
@@ -267,20 +184,13 @@ impl Wire {
 
     /// False if the server has closed an idle connection, or says something unasked on it.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        let tcp = &self.stream.socket().tcp;
-        let silent = |tcp: &TcpStream| {
-            tcp.set_nonblocking(true)?;
-            let peeked = tcp.peek(&mut [0]);
-            tcp.set_nonblocking(false)?;
-            Ok::<_, io::Error>(matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        };
-        silent(tcp).unwrap_or(false)
+        self.stream.socket().is_quiet()
     }
 
     /// Sends a request and reads the head of its answer.
-    pub(crate) fn ask(&mut self, outgoing: &Outgoing<'_>) -> Result<(Head, Body), Fault> {
+    pub(crate) fn ask(&mut self, outgoing: &Outgoing) -> Result<(Head, Body), Fault> {
         self.answered = false;
-        let mut call = outgoing.call()?;
+        let mut call = call(outgoing)?;
         let mut bytes = vec![0; REQUEST_HEAD];
         let mut used = 0;
         while !call.can_proceed() {
@@ -289,7 +199,7 @@ impl Wire {
             })?;
         }
         bytes.truncate(used);
-        bytes.extend_from_slice(outgoing.body);
+        bytes.extend_from_slice(&outgoing.body);
         let call = match call.proceed()? {
             Some(SendRequestResult::RecvResponse(call)) => call,
             Some(SendRequestResult::SendBody(mut call)) => {
@@ -319,12 +229,7 @@ impl Wire {
                 }
             }
         };
-        let mut head = Head::new(response.status().as_u16());
-        for (name, value) in response.headers() {
-            if let Ok(value) = value.to_str() {
-                head.set(name.as_str(), value);
-            }
-        }
+        let head = head(response.status().as_u16(), response.headers());
         let body = match call.proceed().expect("a response came") {
             RecvResponseResult::RecvBody(call) => Body::Open(Box::new(call)),
             RecvResponseResult::Cleanup(call) => Body::Done { reusable: !call.must_close_connection() },
@@ -396,9 +301,9 @@ impl Drop for Wire {
         if let Stream::Tls(stream) = &mut self.stream {
             stream.conn.send_close_notify();
             // A courtesy: a server that is gone does not need it, and it must not wait.
-            let _ = stream.sock.tcp.set_nonblocking(true);
-            let _ = stream.conn.write_tls(&mut stream.sock.tcp);
+            stream.sock.hurry();
+            let _ = stream.conn.write_tls(&mut stream.sock);
         }
-        let _ = self.stream.socket().tcp.shutdown(Shutdown::Both);
+        self.stream.socket().handle().shut();
     }
 }

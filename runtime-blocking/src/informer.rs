@@ -1,12 +1,9 @@
 //! [`Informer`]: a cache, its indexes and its handlers, each handler on a thread of its own.
 
 use crate::factory::{Inner, instant};
-use informer_core::Obj;
 use informer_core::listener::{Delivery, Notification};
-use informer_core::store::IndexValues;
 use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
-use informer_runtime::lister::Index;
 use informer_runtime::sync::Arc;
 use std::fmt;
 use std::ops::Deref;
@@ -14,8 +11,8 @@ use std::time::Duration;
 
 /// An informer: handlers, indexes and the cache of one resource and scope. Cheap to clone.
 ///
-/// All of [`InformerHandle`] can be called on it: `lister`, `by_index`, `has_synced`, `phase`, `last_failure`,
-/// `refresh`.
+/// All of [`InformerHandle`] can be called on it: `lister`, `index`, `by_index`, `has_synced`, `phase`, `last_failure`,
+/// `degraded_since`, `refresh`.
 pub struct Informer<T> {
     pub(crate) handle: InformerHandle<T>,
     pub(crate) factory: Arc<Inner>,
@@ -38,21 +35,6 @@ impl<T> Deref for Informer<T> {
 impl<T: Send + Sync + 'static> Informer<T> {
     pub(crate) fn new(handle: InformerHandle<T>, factory: Arc<Inner>) -> Self {
         Informer { handle, factory }
-    }
-
-    /// Adds an index, before or after the start. It is complete when this returns.
-    ///
-    /// # Panics
-    ///
-    /// If there is an index of this name ([`InformerHandle::try_index`] answers an error), or if the function panics on
-    /// an object that is cached already.
-    #[track_caller]
-    pub fn index<V: IndexValues>(
-        &self,
-        name: &str,
-        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
-    ) -> Index<T> {
-        self.handle.try_index(name, function).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Adds a handler, before or after the start: a function that is told of each object that is there, then of each

@@ -21,7 +21,7 @@
 //!
 //! | you want | take |
 //! |---|---|
-//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`Informer::index`] |
+//! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`index`](InformerHandle::index) |
 //! | to be told | [`Informer::handle`], [`events`](Informer::events) |
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
@@ -39,7 +39,7 @@
 //! | `informer-decode` | none, until a large batch comes; then up to one per processor | decodes together with the driver |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
-//! | `informer-resolve` | one per host name that is being resolved | the system's resolver |
+//! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
 //!
 //! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait.
 #![forbid(unsafe_code)]
@@ -51,9 +51,10 @@ mod driver;
 mod factory;
 mod http;
 mod informer;
+mod socket;
 mod transport;
 
-pub use client::{Api, Client, DEFAULT_TIMEOUT};
+pub use client::{Api, Client};
 pub use controller::{Controller, RunningController};
 pub use factory::Factory;
 pub use informer::{Events, Informer};
@@ -72,11 +73,13 @@ pub use informer_core::object::{
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
-pub use informer_runtime::api::Preconditions;
+pub use informer_core::store::IndexValue;
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::pages::{Page, PageToken, Pages};
 pub use informer_runtime::{Config, Error, Lagging};

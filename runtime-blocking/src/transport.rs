@@ -1,28 +1,25 @@
 //! [`Transport`]: connections to one API server: name resolution, TCP, TLS, and those that wait idle.
 
-use crate::http::{Body, Fault, Outgoing, Socket, Wire};
+use crate::http::{Body, Fault, Wire};
+use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::Error;
-use informer_runtime::config::{Config, Secret};
-use informer_runtime::sync::{Arc, Mutex};
-use informer_runtime::tls;
+use informer_runtime::addresses::shares;
+use informer_runtime::config::{Config, HttpVersion};
+use informer_runtime::idle::Idle;
+use informer_runtime::outgoing::Outgoing;
+use informer_runtime::tls::{self, TlsSource};
 use rustls::ClientConnection;
 use rustls_pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-/// Idle connections that are kept: enough for the pages of a few lists and a controller's writes.
-const MAX_IDLE: usize = 8;
-
-/// How long a connection is kept idle: less than proxies and load balancers on the way allow.
-const IDLE: Duration = Duration::from_secs(30);
+use std::time::Instant;
 
 /// Connections to one API server.
 pub(crate) struct Transport {
     pub(crate) config: Config,
-    tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
-    idle: Mutex<Vec<(Instant, Wire)>>,
+    tls: Option<(TlsSource, ServerName<'static>)>,
+    idle: Idle<Wire>,
 }
 
 /// How long the parts of an exchange may take.
@@ -42,32 +39,36 @@ pub(crate) struct Answer {
 
 /// Is told of each socket as soon as there is one, and of each connection that stands; an error gives up.
 pub(crate) trait Watcher {
-    fn connecting(&self, socket: &TcpStream) -> Result<(), Fault>;
+    fn connecting(&self, socket: &Handle) -> Result<(), Fault>;
     fn connected(&self, wire: &mut Wire) -> Result<(), Fault>;
 }
 
 impl Transport {
     pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let tls = match config.tls_config()? {
+        config.check_http1("informer-blocking")?;
+        let tls = match TlsSource::new(&config, HttpVersion::Http1)? {
             None => None,
             Some(tls) => Some((tls, tls::server_name(&config)?)),
         };
-        Ok(Transport { config, tls, idle: Mutex::new(Vec::new()) })
-    }
-
-    /// The `Authorization` header for a request that starts now.
-    pub(crate) fn authorization(&self, refresh: bool) -> Result<Option<Secret>, Fault> {
-        self.config.authorization(refresh).map_err(|error| Fault::broken(&error).because(error))
+        Ok(Transport { config, tls, idle: Idle::default() })
     }
 
     /// Sends a request, over an idle connection if it may and there is one, and reads the head of its answer.
     pub(crate) fn exchange(
         &self,
-        outgoing: &Outgoing<'_>,
-        may_reuse: bool,
+        outgoing: &Outgoing,
         limits: &Limits,
         watcher: &dyn Watcher,
     ) -> Result<Answer, Fault> {
+        if outgoing.fresh {
+            // What lies beside a suspect is suspect.
+            self.forget_idle();
+            if let Some((source, _)) = &self.tls {
+                source.suspect();
+            }
+        }
+        // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
+        let may_reuse = !outgoing.fresh && !outgoing.watch;
         if let Some(mut wire) = may_reuse.then(|| self.take_idle()).flatten() {
             watcher.connected(&mut wire)?;
             wire.set_deadline(limits.answer)?;
@@ -85,41 +86,41 @@ impl Transport {
         Ok(Answer { wire, head, body })
     }
 
-    /// Keeps a connection for another request if it is good for one.
-    pub(crate) fn keep(&self, wire: Wire, body: &Body) {
-        if wire.is_reusable(body) {
-            let mut idle = self.idle.lock();
-            let displaced = if idle.len() == MAX_IDLE { Some(idle.remove(0)) } else { None };
-            idle.push((Instant::now(), wire));
-            drop(idle);
-            drop(displaced);
+    /// Keeps the connection of an answer for another request if it is good for one.
+    pub(crate) fn keep(&self, answer: Answer, outgoing: &Outgoing) {
+        if !outgoing.watch && answer.wire.is_reusable(&answer.body) {
+            self.idle.keep(answer.wire);
         }
     }
 
     /// Forgets idle connections: they may be as dead as the one that is suspected.
     pub(crate) fn forget_idle(&self) {
-        drop(std::mem::take(&mut *self.idle.lock()));
+        self.idle.clear();
     }
 
     fn take_idle(&self) -> Option<Wire> {
-        loop {
-            let (since, mut wire) = self.idle.lock().pop()?;
-            if since.elapsed() < IDLE && wire.is_quiet() {
-                return Some(wire);
-            }
-        }
+        std::iter::from_fn(|| self.idle.take()).find_map(|mut wire| wire.is_quiet().then_some(wire))
     }
 
     fn connect(&self, by: Instant, watcher: &dyn Watcher) -> Result<Wire, Fault> {
         let server = &self.config.server;
+        #[cfg(unix)]
+        if let Some(path) = server.unix_socket() {
+            return self.shake_hands(open_unix(path, by)?, by, watcher);
+        }
         let mut refused = None;
-        for address in resolve(server.host(), server.port(), by)? {
+        let addresses = resolve(server.host(), server.port(), by)?;
+        for (address, patience) in shares(addresses, by.saturating_duration_since(Instant::now())) {
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(tcp) => return self.shake_hands(tcp, by, watcher),
+            match TcpStream::connect_timeout(&address, patience.min(left)) {
+                Ok(tcp) => {
+                    // Requests are written whole: waiting for more to send only delays them.
+                    let _ = tcp.set_nodelay(true);
+                    return self.shake_hands(Handle::Tcp(tcp), by, watcher);
+                }
                 Err(error) => refused = Some((address, error)),
             }
         }
@@ -135,41 +136,51 @@ impl Transport {
         })
     }
 
-    fn shake_hands(&self, tcp: TcpStream, by: Instant, watcher: &dyn Watcher) -> Result<Wire, Fault> {
-        watcher.connecting(&tcp)?;
-        // Requests are written whole: waiting for more to send only delays them.
-        tcp.set_nodelay(true)?;
-        let socket = Socket::new(tcp, by);
-        let Some((config, name)) = &self.tls else { return Ok(Wire::plain(socket)) };
+    fn shake_hands(&self, handle: Handle, by: Instant, watcher: &dyn Watcher) -> Result<Wire, Fault> {
+        watcher.connecting(&handle)?;
+        let socket = Socket::new(handle, by);
+        let Some((source, name)) = &self.tls else { return Ok(Wire::plain(socket)) };
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            Fault::broken(format_args!("TLS with {}: {}", self.config.server.authority(), tls::explain(error)))
+            Fault::broken(format_args!("TLS with {}: {}", self.config.server.authority(), source.failed(error)))
         };
         let tls =
-            ClientConnection::new(Arc::clone(config), name.clone()).map_err(|error| failed(&error).because(error))?;
+            ClientConnection::new(source.current(), name.clone()).map_err(|error| failed(&error).because(error))?;
         Wire::tls(socket, tls).map_err(|error| failed(&error).because(error))
     }
 }
 
-/// The addresses of a host. The system's resolver cannot be interrupted, so a name is resolved on a thread that is left
-/// behind if it takes too long; it holds nothing but the name.
+/// The addresses of a host.
 fn resolve(host: &str, port: u16, by: Instant) -> Result<Vec<SocketAddr>, Fault> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    let (sender, receiver) = mpsc::sync_channel(1);
     let name = host.to_string();
-    let look_up = move || {
-        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-        // Whoever asked may be gone.
-        let _ = sender.send(found);
-    };
-    let thread = std::thread::Builder::new().name("informer-resolve".into()).spawn(look_up);
-    thread.map_err(|error| Fault::refused(format_args!("no thread to resolve {host:?}: {error}")).because(error))?;
-    let left = by.saturating_duration_since(Instant::now());
-    match receiver.recv_timeout(left) {
-        Ok(Ok(addresses)) if addresses.is_empty() => Err(Fault::refused(format_args!("{host:?} has no address"))),
-        Ok(Ok(addresses)) => Ok(addresses),
-        Ok(Err(error)) => Err(Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error)),
-        Err(_) => Err(Fault::refused(format_args!("{host:?} was not resolved in time"))),
+    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+    match aside(by, look_up)? {
+        Some(Ok(addresses)) if addresses.is_empty() => Err(Fault::refused(format_args!("{host:?} has no address"))),
+        Some(Ok(addresses)) => Ok(addresses),
+        Some(Err(error)) => Err(Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error)),
+        None => Err(Fault::refused(format_args!("{host:?} was not resolved in time"))),
     }
+}
+
+#[cfg(unix)]
+fn open_unix(path: &std::path::Path, by: Instant) -> Result<Handle, Fault> {
+    let (place, to) = (path.display(), path.to_owned());
+    match aside(by, move || std::os::unix::net::UnixStream::connect(to))? {
+        Some(Ok(socket)) => Ok(Handle::Unix(socket)),
+        Some(Err(error)) => Err(Fault::refused(format_args!("cannot connect to {place}: {error}")).because(error)),
+        None => Err(Fault::refused(format_args!("cannot connect to {place}: the time for it ran out"))),
+    }
+}
+
+/// Makes a call of the system that cannot be interrupted, on a thread that is left behind if it takes too long (`None`);
+/// it holds nothing but a name.
+fn aside<T: Send + 'static>(by: Instant, call: impl FnOnce() -> T + Send + 'static) -> Result<Option<T>, Fault> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    // Whoever asked may be gone.
+    let work = move || drop(sender.send(call()));
+    let thread = std::thread::Builder::new().name("informer-dial".into()).spawn(work);
+    thread.map_err(|error| Fault::refused(format_args!("no thread to connect on: {error}")).because(error))?;
+    Ok(receiver.recv_timeout(by.saturating_duration_since(Instant::now())).ok())
 }

@@ -1,8 +1,9 @@
 //! [`Client`]: one API server, and who we are there; [`Api`]: reads and writes of single objects.
 
-use crate::connection::{Ask, Connector, Fault, Route};
+use crate::connection::{Connector, Fault};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
 use serde::Serialize;
@@ -11,10 +12,6 @@ use std::future::ready;
 use std::marker::PhantomData;
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long a call may take unless told otherwise: as kubectl's default for a write, and less than the minute that the
-/// server allows itself.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of one API server. Cheap to clone; clones share a few idle connections.
 ///
@@ -47,7 +44,7 @@ impl Client {
     /// If the certificates, keys, token or user of the configuration cannot be used.
     pub fn connect(config: Config) -> Result<Self, Error> {
         config.check()?;
-        Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: TIMEOUT })
+        Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: DEFAULT_TIMEOUT })
     }
 
     /// A client of the cluster that kubectl would use, or of the one that this pod runs in.
@@ -59,7 +56,7 @@ impl Client {
         Client::connect(Config::load_default()?)
     }
 
-    /// How long each call of its APIs may take, with all that belongs to it; 30 s by default.
+    /// How long each call of its APIs may take, with all that belongs to it; [`DEFAULT_TIMEOUT`] otherwise.
     #[must_use]
     pub fn timeout(mut self, within: Duration) -> Self {
         self.timeout = within;
@@ -168,28 +165,20 @@ impl Client {
     }
 
     async fn once(&self, request: &ApiRequest, refresh_credentials: bool) -> Result<(u16, Vec<u8>), Error> {
-        let outgoing = self.connector.request(Ask {
-            method: request.verb.method(),
-            target: &request.target,
-            accept: "application/json",
-            accept_encoding: "identity",
-            content_type: request.content_type,
-            body: request.body.clone(),
-            refresh_credentials,
-        })?;
-        let route = Route { reuse: true, repeatable: request.is_repeatable(), within: self.timeout };
+        let asked = request.clone();
+        let made = self.connector.prepare(move |config| Outgoing::call(config, &asked, refresh_credentials)).await;
+        let outgoing = made.unwrap_or_else(|| Err(failed(request, "the runtime is shutting down".into())))?;
         let broken = |(Fault::Refused(reason) | Fault::Broken(reason))| failed(request, reason);
-        let (mut connection, response) = self.connector.send(outgoing, route, || ready(())).await.map_err(broken)?;
-        let code = response.status().as_u16();
-        let mut incoming = response.into_body();
+        let mut answer = self.connector.send(&outgoing, self.timeout, || ready(())).await.map_err(broken)?;
+        let code = answer.head.status;
         let mut body = Vec::new();
-        while let Some(part) = connection.part(&mut incoming).await {
+        while let Some(part) = answer.part().await {
             body.extend_from_slice(&part.map_err(broken)?);
             if body.len() > MAX_ANSWER {
                 return Err(failed(request, format!("the answer is longer than {MAX_ANSWER} bytes")));
             }
         }
-        self.connector.give_back(connection).await;
+        self.connector.finished(answer, &outgoing).await;
         Ok((code, body))
     }
 }

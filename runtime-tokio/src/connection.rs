@@ -1,278 +1,441 @@
-//! [`Connector`] and [`Connection`]: one HTTP/1.1 connection at a time, from its address to the end of a body.
+//! [`Connector`]: which connection a request goes out on.
 //!
-//! A connection is driven by the task that waits for its answer, so it needs no task of its own: dropping the future
-//! closes the socket, and a task that does not read makes the server wait. Between two requests it lies in the
-//! connector, where nobody drives it; it is looked at when it is taken out again.
+//! ```text
+//!               ┌─ HTTP/1.1: one that lies idle ─┐
+//! send ──► line ┼─ HTTP/2: one that has room ────┼─► head ─► part … ─► end ─► finished: idle again, or closed
+//!               └─ dial: TCP or a socket, TLS ───┘
+//!           ▲                                   │
+//!           └── unread by the server: again ◄───┘
+//! ```
+//!
+//! | | HTTP/1.1 ([`http1`]) | HTTP/2 ([`http2`]) |
+//! |---|---|---|
+//! | a watch | has its connection to itself | shares one with watches alone |
+//! | lists, reads, writes | use one after another | share one |
+//! | is driven by | the task of its request | a task of its own |
+//!
+//! Watches keep apart from the rest because the world treats them differently: a proxy that does not like long streams
+//! resets the connection that carries them, and would take every list along. Within a connection nobody starves either:
+//! see [`http2`].
+//!
+//! Nothing is decided here that the core could see: a request is sent again only if the server cannot have worked on it,
+//! or if it reads and its connection was dead before; at most [`MAX_SENDS`] times in all.
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::header::{self, HeaderValue};
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use informer_runtime::sync::Mutex;
-use informer_runtime::{Config, Error, tls};
-use rustls_pki_types::ServerName;
-use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::time::{Duration, Instant};
+mod dial;
+pub(crate) mod http1;
+pub(crate) mod http2;
+
+use dial::Dialer;
+use hyper::body::Bytes;
+use hyper::http::response::Parts;
+use informer_core::wire::Head;
+use informer_runtime::config::{HttpVersion, TokenSource};
+use informer_runtime::idle::Idle;
+use informer_runtime::outgoing::{Outgoing, head};
+use informer_runtime::sync::{Arc, Mutex};
+use informer_runtime::{Config, Error};
+use std::future::Future;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use tokio::task::spawn_blocking;
 
-/// The most connections that lie idle: a factory's lists and a few writes at a time.
-const MAX_IDLE: usize = 4;
+/// How often one request is sent: on a connection that turns out dead or full, on another one, and on a new one.
+const MAX_SENDS: usize = 3;
 
-/// A connection that lay idle for longer is not used again: middleboxes forget connections after a minute or more, and
-/// servers close them.
-const IDLE_FOR: Duration = Duration::from_secs(30);
+/// The largest part of a body that is read at a time, and the most that a head may have.
+pub(crate) const READ_BUFFER: usize = 64 * 1024;
 
-/// The most addresses of one host that are tried.
-const MAX_ADDRESSES: usize = 8;
-
-/// What hyper reads at a time, and so about the largest part of a body that is handed on.
-const READ_BUFFER: usize = 64 * 1024;
-
-/// TCP, or TLS over it.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// TCP or a Unix socket, or TLS over it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-type Io = TokioIo<Box<dyn Stream>>;
-
-/// What stands in a request, whoever makes it.
-pub(crate) struct Ask<'a> {
-    pub(crate) method: &'a str,
-    /// Path and query, without the server's base path.
-    pub(crate) target: &'a str,
-    pub(crate) accept: &'a str,
-    pub(crate) accept_encoding: &'a str,
-    /// The type of `body`, if it is not empty.
-    pub(crate) content_type: &'a str,
-    pub(crate) body: Vec<u8>,
-    pub(crate) refresh_credentials: bool,
-}
 
 /// Why there is no answer, or not all of it.
 pub(crate) enum Fault {
     /// No connection came about; the server had no work with it.
     Refused(String),
-    /// The connection broke, or TLS did not come about.
+    /// The connection or its stream broke, or TLS did not come about.
     Broken(String),
 }
 
-/// How a request may get its connection.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    /// An idle connection will do.
-    pub(crate) reuse: bool,
-    /// If an idle one breaks before the head came, the request is sent again on a new one.
-    pub(crate) repeatable: bool,
-    /// How long name resolution, connect and TLS may take.
-    pub(crate) within: Duration,
+/// A connection gave no head.
+pub(crate) struct Lost {
+    fault: Fault,
+    /// The server has not looked at the request, and says so or never got it.
+    unread: bool,
+    /// The connection is gone, not only the request.
+    dead: bool,
 }
 
-/// Makes connections to one server, and keeps a few that are idle.
+/// An answer whose head has come.
+pub(crate) struct Answer {
+    pub(crate) head: Head,
+    body: Body,
+}
+
+enum Body {
+    Http1(http1::Body),
+    Http2(http2::Body),
+}
+
+impl Answer {
+    fn new(parts: &Parts, body: Body) -> Self {
+        Answer { head: head(parts.status.as_u16(), &parts.headers), body }
+    }
+
+    /// The next part of the body; `None` at its end.
+    pub(crate) async fn part(&mut self) -> Option<Result<Bytes, Fault>> {
+        match &mut self.body {
+            Body::Http1(body) => body.part().await,
+            Body::Http2(body) => body.part().await,
+        }
+    }
+}
+
+/// A connection for one request.
+enum Line {
+    Http1(http1::Connection),
+    Http2(http2::Place),
+}
+
+impl Line {
+    async fn send(self, outgoing: &Outgoing) -> Result<Answer, Lost> {
+        match self {
+            Line::Http1(connection) => connection.send(outgoing).await,
+            Line::Http2(place) => place.send(outgoing).await,
+        }
+    }
+}
+
+/// Which connections will do.
+#[derive(PartialEq, Eq)]
+enum Pick {
+    Any,
+    /// Any but this one, which has just refused.
+    Not(http2::Id),
+    New,
+}
+
+/// HTTP/2 connections for requests of one kind.
+#[derive(Default)]
+struct Lane {
+    open: Mutex<Vec<http2::Connection>>,
+    /// Held while one is opened: requests that begin together share it.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl Lane {
+    fn place(&self, pick: &Pick) -> Option<http2::Place> {
+        let mut open = self.open.lock();
+        open.retain(http2::Connection::is_open);
+        open.iter().filter(|connection| *pick != Pick::Not(connection.id())).find_map(http2::Connection::place)
+    }
+}
+
+/// Makes connections to one server, and keeps those that can serve another request.
 pub(crate) struct Connector {
-    config: Config,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
-    idle: Mutex<Vec<(Instant, Connection)>>,
+    config: Arc<Config>,
+    dialer: Dialer,
+    idle: Idle<http1::Connection>,
+    watches: Lane,
+    others: Lane,
+    /// HTTP/2 connections that were retired and whose sockets may still be open.
+    closing: Mutex<Vec<http2::Closing>>,
+    /// What the last connection spoke: whether it is worth waiting for one that is being opened.
+    spoken: Mutex<Option<HttpVersion>>,
 }
 
 impl Connector {
     pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let tls = match config.tls_config()? {
-            Some(settings) => Some((TlsConnector::from(settings), tls::server_name(&config)?)),
-            None => None,
+        let dialer = Dialer::new(&config)?;
+        let wanted = config.http_version;
+        let spoken = match wanted == HttpVersion::Auto {
+            true => (!config.server.is_tls()).then_some(HttpVersion::Http1),
+            false => Some(wanted),
         };
-        Ok(Connector { config, tls, idle: Mutex::new(Vec::new()) })
+        Ok(Connector {
+            config: Arc::new(config),
+            dialer,
+            idle: Idle::default(),
+            watches: Lane::default(),
+            others: Lane::default(),
+            closing: Mutex::default(),
+            spoken: Mutex::new(spoken),
+        })
     }
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The request as it goes out.
-    pub(crate) fn request(&self, ask: Ask<'_>) -> Result<Request<Full<Bytes>>, Error> {
-        let endpoint = &self.config.server;
-        let mut request = Request::builder()
-            .method(ask.method)
-            .uri(endpoint.target(ask.target))
-            .header(header::HOST, endpoint.authority())
-            .header(header::USER_AGENT, concat!("informer/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, ask.accept)
-            .header(header::ACCEPT_ENCODING, ask.accept_encoding);
-        if !ask.body.is_empty() {
-            request = request.header(header::CONTENT_TYPE, ask.content_type);
+    /// Makes a request; `None` if the runtime shuts down meanwhile.
+    pub(crate) async fn prepare(
+        &self,
+        make: impl FnOnce(&Config) -> Result<Outgoing, Error> + Send + 'static,
+    ) -> Option<Result<Outgoing, Error>> {
+        if !matches!(self.config.token, TokenSource::File(_)) {
+            return Some(make(&self.config));
         }
-        let unsendable = |source: Box<dyn std::error::Error + Send + Sync>| Error::Transport {
-            request: format!("{} {}", ask.method, ask.target),
-            reason: format!("the request cannot be written: {source}"),
-            source: Some(source),
-        };
-        if let Some(value) = self.config.authorization(ask.refresh_credentials)? {
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|error| unsendable(error.into()))?;
-            value.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, value);
-        }
-        request.body(Full::new(Bytes::from(ask.body))).map_err(|error| unsendable(error.into()))
+        // A network mount that hangs must not stop the tasks of this thread.
+        let config = Arc::clone(&self.config);
+        spawn_blocking(move || make(&config)).await.ok()
     }
 
-    /// Sends `request` on an idle or a new connection, and waits for the head of the answer. Awaits `connected` when a
-    /// connection stands.
+    /// Sends a request and waits for the head of its answer. Name resolution, connect and TLS may take `within`; how
+    /// long the whole may take is looked after by those who ask. Awaits `connected` when a connection stands.
     pub(crate) async fn send<C: Future<Output = ()>>(
         &self,
-        request: Request<Full<Bytes>>,
-        route: Route,
+        outgoing: &Outgoing,
+        within: Duration,
         mut connected: impl FnMut() -> C,
-    ) -> Result<(Connection, Response<Incoming>), Fault> {
-        if !route.reuse {
-            // One connection is suspected dead: those that lay beside it no less.
-            self.idle.lock().clear();
+    ) -> Result<Answer, Fault> {
+        let mut pick = Pick::Any;
+        if outgoing.fresh {
+            // What lies beside a suspect is suspect. Streams on them go on.
+            self.retire();
+            self.dialer.suspect();
+            pick = Pick::New;
         }
-        if let Some(mut connection) = self.take_idle().await {
+        let mut sends = 1;
+        loop {
+            let (line, opened) = self.line(outgoing.watch, within, &pick).await?;
             connected().await;
-            match connection.send(request.clone()).await {
-                Ok(response) => return Ok((connection, response)),
-                Err(broken) if broken.unsent || route.repeatable => {}
-                Err(broken) => return Err(broken.fault()),
-            }
-        }
-        let mut connection = self.open(route.within).await?;
-        connected().await;
-        let response = connection.send(request).await.map_err(|broken| broken.fault())?;
-        Ok((connection, response))
-    }
-
-    /// Keeps a connection whose last answer was read to its end, if it can serve another one.
-    pub(crate) async fn give_back(&self, mut connection: Connection) {
-        if connection.is_usable().await {
-            let mut idle = self.idle.lock();
-            if idle.len() == MAX_IDLE {
-                idle.remove(0);
-            }
-            idle.push((Instant::now(), connection));
-        }
-    }
-
-    async fn take_idle(&self) -> Option<Connection> {
-        loop {
-            let (since, mut connection) = self.idle.lock().pop()?;
-            if since.elapsed() < IDLE_FOR && connection.is_usable().await {
-                return Some(connection);
-            }
-        }
-    }
-
-    async fn open(&self, within: Duration) -> Result<Connection, Fault> {
-        let tcp = self.dial(within).await?;
-        let stream: Box<dyn Stream> = match &self.tls {
-            None => Box::new(tcp),
-            Some((connector, name)) => match connector.connect(name.clone(), tcp).await {
-                Ok(stream) => Box::new(stream),
-                Err(error) => return Err(Fault::Broken(tls::explain(&error))),
-            },
-        };
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(READ_BUFFER);
-        let (sender, line) =
-            builder.handshake(TokioIo::new(stream)).await.map_err(|error| Fault::Broken(tls::explain(&error)))?;
-        Ok(Connection { sender, line: Line { future: Box::pin(line), over: false } })
-    }
-
-    /// Tries the addresses of the host in turn. Each has an equal share of the time, and the last one all that is left:
-    /// whoever asked says when that is over.
-    async fn dial(&self, within: Duration) -> Result<TcpStream, Fault> {
-        let (host, port) = (self.config.server.host(), self.config.server.port());
-        let found = lookup_host((host, port)).await;
-        let found = found.map_err(|error| Fault::Refused(format!("the name {host:?} cannot be resolved: {error}")))?;
-        let addresses: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
-        let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(1);
-        let mut failures = Vec::new();
-        for (at, address) in addresses.iter().enumerate() {
-            let patience = if at + 1 < addresses.len() { share } else { within };
-            let reason = match timeout(patience, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    // Requests are small and wait for their answer. Where this cannot be set, they are only slower.
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no answer within {patience:?}"),
+            let next = match &line {
+                Line::Http2(place) if sends + 1 < MAX_SENDS => Pick::Not(place.id()),
+                Line::Http1(_) | Line::Http2(_) => Pick::New,
             };
-            failures.push(format!("cannot connect to {address}: {reason}"));
+            let lost = match line.send(outgoing).await {
+                Ok(answer) => return Ok(answer),
+                Err(lost) => lost,
+            };
+            let again = lost.unread || (lost.dead && !opened && outgoing.repeatable);
+            if !again || sends == MAX_SENDS {
+                return Err(lost.fault);
+            }
+            sends += 1;
+            pick = next;
         }
-        if failures.is_empty() {
-            failures.push(format!("the name {host:?} has no address"));
+    }
+
+    /// Takes back what is left of an answer that was read to its end.
+    pub(crate) async fn finished(&self, answer: Answer, outgoing: &Outgoing) {
+        if let Body::Http1(body) = answer.body
+            && !outgoing.watch // the next watch opens its own: kept, they would only pile up
+            && let Some(connection) = body.into_idle().await
+        {
+            self.idle.keep(connection);
         }
-        Err(Fault::Refused(failures.join("; ")))
-    }
-}
-
-/// hyper's side of a connection: it reads and writes when it is polled.
-struct Line {
-    future: Pin<Box<http1::Connection<Io, Full<Bytes>>>>,
-    over: bool,
-}
-
-impl Line {
-    /// Drives the connection until `future` is done. What goes wrong with the connection reaches `future` by itself.
-    async fn until<F: Future>(&mut self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
-            self.over = self.over || self.future.as_mut().poll(cx).is_ready();
-            future.as_mut().poll(cx)
-        })
-        .await
-    }
-}
-
-/// One connection.
-pub(crate) struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    line: Line,
-}
-
-/// A connection broke before the head of an answer came.
-struct Broken {
-    error: hyper::Error,
-    /// No byte of the request was written.
-    unsent: bool,
-}
-
-impl Broken {
-    fn fault(&self) -> Fault {
-        Fault::Broken(tls::explain(&self.error))
-    }
-}
-
-impl Connection {
-    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Broken> {
-        let response = self.line.until(self.sender.try_send_request(request)).await;
-        response.map_err(|mut failed| {
-            let unsent = failed.take_message().is_some();
-            Broken { error: failed.into_error(), unsent }
-        })
     }
 
-    /// The next part of a body; `None` at its end.
-    pub(crate) async fn part(&mut self, body: &mut Incoming) -> Option<Result<Bytes, Fault>> {
-        loop {
-            match self.line.until(body.frame()).await? {
-                Ok(frame) => match frame.into_data() {
-                    Ok(bytes) => return Some(Ok(bytes)),
-                    Err(_trailers) => continue,
-                },
-                Err(error) => return Some(Err(Fault::Broken(tls::explain(&error)))),
+    /// No connection that stands serves another request. Those without a request close.
+    pub(crate) fn retire(&self) {
+        self.idle.clear();
+        for lane in [&self.watches, &self.others] {
+            let retired = std::mem::take(&mut *lane.open.lock());
+            let mut closing = self.closing.lock();
+            closing.retain(|connection| !connection.is_closed());
+            closing.extend(retired.into_iter().map(http2::Connection::retire));
+        }
+    }
+
+    /// Waits until the sockets of retired connections are closed, but for those from which somebody still reads.
+    pub(crate) async fn closed(&self) {
+        let unused = {
+            let mut closing = self.closing.lock();
+            let (in_use, unused) = std::mem::take(&mut *closing).into_iter().partition(http2::Closing::is_in_use);
+            *closing = in_use;
+            let unused: Vec<http2::Closing> = unused;
+            unused
+        };
+        for connection in unused {
+            connection.closed().await;
+        }
+    }
+
+    /// A connection, and whether it was opened for this request.
+    async fn line(&self, watch: bool, within: Duration, pick: &Pick) -> Result<(Line, bool), Fault> {
+        let lane = if watch { &self.watches } else { &self.others };
+        if let Some(line) = self.standing(lane, watch, pick).await {
+            return Ok((line, false));
+        }
+        let mut turn = None;
+        if *pick != Pick::New && self.shares() {
+            turn = Some(lane.opening.lock().await);
+            if let Some(line) = self.standing(lane, watch, pick).await {
+                return Ok((line, false));
+            }
+            if !self.shares() {
+                turn = None;
             }
         }
+        let (stream, version) = self.dialer.dial(within).await?;
+        let line = if version == HttpVersion::Http2 {
+            let connection = http2::open(stream).await?;
+            let place =
+                connection.place().ok_or_else(|| Fault::Refused("the server allows no HTTP/2 stream".into()))?;
+            lane.open.lock().push(connection);
+            Line::Http2(place)
+        } else {
+            Line::Http1(http1::open(stream).await?)
+        };
+        *self.spoken.lock() = Some(version);
+        drop(turn);
+        Ok((line, true))
     }
 
-    /// Takes what came since the connection was used, such as its end.
-    async fn is_usable(&mut self) -> bool {
-        self.line.until(std::future::ready(())).await;
-        !self.line.over && self.sender.is_ready()
+    async fn standing(&self, lane: &Lane, watch: bool, pick: &Pick) -> Option<Line> {
+        if *pick == Pick::New {
+            return None;
+        }
+        if let Some(place) = lane.place(pick) {
+            return Some(Line::Http2(place));
+        }
+        if watch {
+            return None; // over HTTP/1.1 it has one to itself, so that its end can close it
+        }
+        while let Some(mut connection) = self.idle.take() {
+            if connection.is_usable().await {
+                return Some(Line::Http1(connection));
+            }
+        }
+        None
+    }
+
+    /// True if a connection that is being opened may serve many requests.
+    fn shares(&self) -> bool {
+        *self.spoken.lock() != Some(HttpVersion::Http1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Response;
+    use informer_core::wire::{Request, RequestId, Verb};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    fn outgoing(connector: &Connector, watch: bool, fresh: bool, repeatable: bool) -> Outgoing {
+        let request = Request {
+            id: RequestId(1),
+            verb: if watch { Verb::Watch } else { Verb::List },
+            path: "/".into(),
+            query: Vec::new(),
+            accept: "application/json",
+            accept_encoding: "identity",
+            fresh_connection: fresh,
+            refresh_credentials: false,
+            connect_within: Duration::from_secs(10),
+        };
+        let mut outgoing = Outgoing::request(connector.config(), &request).unwrap();
+        outgoing.repeatable = repeatable;
+        outgoing
+    }
+
+    async fn read(connector: &Connector) -> (Answer, String) {
+        ask(connector, &outgoing(connector, false, false, true)).await
+    }
+
+    async fn watch(connector: &Connector) -> (Answer, String) {
+        ask(connector, &outgoing(connector, true, false, true)).await
+    }
+
+    /// A server of HTTP/2 whose answers never end, and say the number of their connection.
+    async fn number(socket: TcpStream, number: usize) {
+        let mut connection = h2::server::handshake(socket).await.unwrap();
+        let mut bodies = Vec::new();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            body.send_data(Bytes::from(number.to_string()), false).unwrap();
+            bodies.push(body);
+        }
+    }
+
+    async fn connector<F>(serve: impl Fn(TcpStream, usize) -> F + Send + Sync + 'static) -> Arc<Connector>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::from_url(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            for number in 0.. {
+                tokio::spawn(serve(listener.accept().await.unwrap().0, number));
+            }
+        });
+        Arc::new(Connector::new(config.with_http_version(HttpVersion::Http2)).unwrap())
+    }
+
+    async fn ask(connector: &Connector, outgoing: &Outgoing) -> (Answer, String) {
+        let answer = connector.send(outgoing, Duration::from_secs(10), || std::future::ready(())).await;
+        let mut answer = answer.unwrap_or_else(|(Fault::Refused(why) | Fault::Broken(why))| panic!("{why}"));
+        let Some(Ok(first)) = answer.part().await else { panic!("a body begins") };
+        (answer, String::from_utf8(first.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_fresh_request_has_a_new_connection_and_retires_the_others_whose_streams_go_on() {
+        let connector = connector(number).await;
+        let (mut list, first) = read(&connector).await;
+        let (mut watching, second) = watch(&connector).await;
+        assert_eq!([&first, &second], ["0", "1"]);
+        assert_eq!((read(&connector).await.1, watch(&connector).await.1), ("0".into(), "1".into()));
+        let (_fresh, third) = ask(&connector, &outgoing(&connector, false, true, true)).await;
+        assert_eq!(third, "2");
+        assert_eq!(read(&connector).await.1, "2", "it serves those who come later");
+        assert_eq!(watch(&connector).await.1, "3", "what lay beside a suspect is suspect");
+        for old in [&mut list, &mut watching] {
+            let next = tokio::time::timeout(Duration::from_millis(20), old.part()).await;
+            assert!(next.is_err(), "the stream is open");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_closed_sockets_is_over_with_the_last_stream_and_leaves_those_in_use_alone() {
+        let connector = connector(number).await;
+        let (list, _) = read(&connector).await;
+        let (watching, _) = watch(&connector).await;
+        connector.retire();
+        drop(list);
+        let one = tokio::time::timeout(Duration::from_secs(60), connector.closed()).await;
+        assert!(one.is_ok() && connector.closing.lock().len() == 1, "the watch is still read");
+        drop(watching);
+        connector.closed().await;
+        assert!(connector.closing.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn requests_that_begin_together_share_the_connection_that_the_first_one_opens() {
+        let connector = connector(number).await;
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let connector = Arc::clone(&connector);
+                tokio::spawn(async move { watch(&connector).await })
+            })
+            .collect();
+        // The answers are held: each has a stream.
+        let mut answers = Vec::new();
+        for task in tasks {
+            answers.push(task.await.unwrap());
+        }
+        assert!(answers.iter().all(|(_, connection)| connection == "0"));
+    }
+
+    #[tokio::test]
+    async fn a_request_above_the_last_stream_of_a_goaway_is_sent_again_whatever_it_does() {
+        let connector = connector(|mut socket, connection| async move {
+            if connection > 0 {
+                return number(socket, connection).await;
+            }
+            // SETTINGS; when the request (27 bytes of preface and more) has come: GOAWAY, last stream 0, no error.
+            socket.write_all(b"\0\0\0\x04\0\0\0\0\0").await.unwrap();
+            let mut bytes = Vec::new();
+            while !bytes.windows(5).any(|window| window == b"\x01\x05\0\0\0" || window == b"\x01\x04\0\0\0") {
+                assert!(socket.read_buf(&mut bytes).await.unwrap() > 0);
+            }
+            socket.write_all(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0").await.unwrap();
+            let _ = socket.read_to_end(&mut bytes).await;
+        })
+        .await;
+        assert_eq!(ask(&connector, &outgoing(&connector, false, false, false)).await.1, "1");
     }
 }

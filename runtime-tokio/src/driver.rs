@@ -8,17 +8,18 @@
 //!              └─ Cancel: abort ──┘ Pause, Resume: reads no more, reads on
 //! ```
 //!
-//! Decoding happens on the driver's task, which gathers small parts of a body and may have helpers for large batches.
-//! The driver yields to other tasks after each [`STRETCH`] of them, so that a long list of one informer does not hold up
-//! the rest of a runtime with few threads. A driver that is slower than its server stops reading through the bounded inbox, long before the core asks
-//! for a pause.
+//! Decoding happens on the driver's task, which gathers small parts of a body and may have helpers for large batches. The
+//! driver yields to other tasks after each [`STRETCH`] of them, so that a long list of one informer does not hold up the
+//! rest of a runtime with few threads. A driver that is slower than its server stops reading through the bounded inbox,
+//! long before the core asks for a pause.
 
-use crate::connection::{Ask, Fault, Route};
+use crate::connection::Fault;
 use crate::factory::Inner;
 use hyper::body::Bytes;
 use informer_core::reflector::End;
-use informer_core::wire::{Head, Request, RequestId, Verb};
+use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
@@ -147,6 +148,7 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
 
 /// The task of one request.
 async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
+    let _leave = Leave(&runtime);
     let end = match carry_out(&runtime, &request, &events, paused).await {
         Ok(()) => End::Closed,
         Err(Fault::Refused(reason)) => End::Refused(reason),
@@ -154,6 +156,17 @@ async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Ev
     };
     // The inbox is gone if the driver is, and then nobody asks.
     let _ = events.send(Event::End(request.id, end)).await;
+}
+
+/// Whatever a request that outlives its factory's stop leaves for others is closed, in whatever way its task ends.
+struct Leave<'a>(&'a Inner);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        if self.0.core.is_stopping() {
+            self.0.client.connector().retire();
+        }
+    }
 }
 
 async fn carry_out(
@@ -167,40 +180,24 @@ async fn carry_out(
     if let Some(gate) = runtime.core.gate() {
         gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
     }
-    let target = request.target();
-    let ask = Ask {
-        method: request.verb.method(),
-        target: &target,
-        accept: request.accept,
-        accept_encoding: request.accept_encoding,
-        content_type: "",
-        body: Vec::new(),
-        refresh_credentials: request.refresh_credentials,
-    };
-    let outgoing = runtime.client.connector().request(ask).map_err(|error| Fault::Broken(error.to_string()))?;
-    // A watch has its connection to itself, so that its end can close it.
-    let reuse = !request.fresh_connection && request.verb != Verb::Watch;
-    let route = Route { reuse, repeatable: true, within: request.connect_within };
+    let connector = runtime.client.connector();
+    let asked = request.clone();
+    let made = connector.prepare(move |config| Outgoing::request(config, &asked)).await;
+    let made = made.ok_or_else(|| Fault::Broken("the runtime is shutting down".into()))?;
+    let outgoing = made.map_err(|error| Fault::Broken(error.to_string()))?;
     let connected = || tell(Event::Connected(id));
-    let (mut connection, response) = runtime.client.connector().send(outgoing, route, connected).await?;
-    let (parts, mut body) = response.into_parts();
-    let mut head = Head::new(parts.status.as_u16());
-    for (name, value) in &parts.headers {
-        if let Ok(value) = value.to_str() {
-            head.set(name.as_str(), value);
-        }
-    }
-    tell(Event::Head(id, head)).await;
+    let mut answer = connector.send(&outgoing, request.connect_within, connected).await?;
+    tell(Event::Head(id, std::mem::take(&mut answer.head))).await;
     loop {
         // The sender is dropped with the flight, which ends this task.
         let _ = paused.wait_for(|paused| !paused).await;
-        match connection.part(&mut body).await {
+        match answer.part().await {
             Some(Ok(bytes)) => tell(Event::Body(id, bytes)).await,
             Some(Err(fault)) => return Err(fault),
             None => break,
         }
     }
-    runtime.client.connector().give_back(connection).await;
+    connector.finished(answer, &outgoing).await;
     Ok(())
 }
 
@@ -209,6 +206,7 @@ mod tests {
     use super::*;
     use crate::{Client, Config, Factory};
     use informer_core::time::Time;
+    use informer_core::wire::Verb;
     use informer_runtime::sync::Mutex;
     use std::collections::VecDeque;
     use std::time::Duration;

@@ -1,13 +1,10 @@
 //! [`Informer`]: a cache with handlers; [`Events`]: its notifications for a loop of one's own.
 
 use crate::factory::Inner;
-use informer_core::Obj;
 use informer_core::listener::{Delivery, Notification};
-use informer_core::store::IndexValues;
 use informer_runtime::guard;
 use informer_runtime::handler::{Deliveries, HandlerOptions, Registration};
 use informer_runtime::informer::InformerHandle;
-use informer_runtime::lister::Index;
 use informer_runtime::observe::Observed;
 use informer_runtime::sync::Arc;
 use std::fmt;
@@ -59,20 +56,6 @@ impl<T: Send + Sync + 'static> Informer<T> {
 
     pub(crate) fn runtime(&self) -> &Arc<Inner> {
         &self.runtime
-    }
-
-    /// Adds an index, before or after the start. It is complete when this returns.
-    ///
-    /// # Panics
-    ///
-    /// If there is an index of this name ([`try_index`](InformerHandle::try_index) is for those who cannot know), or if
-    /// the function panics on an object that is cached already.
-    pub fn index<V: IndexValues>(
-        &self,
-        name: &str,
-        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
-    ) -> Index<T> {
-        self.try_index(name, function).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Adds a handler, before or after the start: it is told of every object that is there, then of every change, one

@@ -167,6 +167,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 Output::Pause(id) => return IoAction::Pause(id),
                 Output::Resume(id) => return IoAction::Resume(id),
                 Output::Wait(deadline) => {
+                    self.inner.status.health.set(self.machine.health());
                     if self.machine.phase() == Phase::Stopped && !self.is_stopped() {
                         self.finish();
                     }

@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use informer_core::factory::Conflict;
+use informer_core::lister::TokenError;
 use informer_core::object::{KeyError, ParseResourceError};
 use informer_core::reflector::Failure;
 use informer_core::selector::SelectorError;
@@ -34,7 +35,7 @@ pub enum Error {
     Conflict(Conflict),
     /// An index is missing or there already.
     Index(IndexError),
-    /// The name of a resource, a selector or a key cannot be read.
+    /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list.
     Unreadable(Box<dyn std::error::Error + Send + Sync>),
     /// The API server said no.
     Api(Status),
@@ -172,6 +173,12 @@ impl From<SelectorError> for Error {
     }
 }
 
+impl From<TokenError> for Error {
+    fn from(error: TokenError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
         Error::Unreadable(error.into())
@@ -181,6 +188,7 @@ impl From<KeyError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use informer_core::lister::PageToken;
     use informer_core::selector::LabelSelector;
     use informer_core::{Key, Resource};
     use std::error::Error as _;
@@ -190,10 +198,12 @@ mod tests {
         let resource = || -> Result<Resource, Error> { Ok("podz".parse()?) };
         let selector = || -> Result<LabelSelector, Error> { Ok("a in".parse()?) };
         let key = || -> Result<Key, Error> { Ok("a/b/c".parse()?) };
+        let token = || -> Result<PageToken, Error> { Ok("?".parse()?) };
         for (error, start) in [
             (resource().unwrap_err(), "\"podz\" names no resource that is known: "),
             (selector().unwrap_err(), "label selector \"a in\": "),
             (key().unwrap_err(), "\"a/b/c\" "),
+            (token().unwrap_err(), "\"?\" is no page token: "),
         ] {
             assert!(error.to_string().starts_with(start), "{error}");
             assert_eq!(error.source().unwrap().to_string(), error.to_string());

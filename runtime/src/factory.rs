@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::driver::{Drive, InformerDriver};
 use crate::error::{Error, Lagging};
 use crate::helpers::Helpers;
-use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
+use crate::informer::{InformerHandle, InformerSpec, Inner, SharedHealth, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Option<Observer>,
     pub(crate) seed: u64,
     pub(crate) fixed_seed: Option<u64>,
+    pub(crate) clock: Clock,
     pub(crate) wall_clock: WallClock,
     pub(crate) in_async_runtime: Option<fn() -> bool>,
     pub(crate) helpers: Arc<Helpers>,
@@ -77,7 +78,6 @@ struct Unstarted {
 /// The informers of one client.
 pub struct FactoryCore {
     config: Config,
-    clock: Clock,
     shared: Arc<Shared>,
     gate: Option<Gate>,
     informers: Mutex<Registry<Box<dyn Any + Send>>>,
@@ -95,8 +95,8 @@ impl FactoryCore {
         let helpers = options.decode_threads.unwrap_or_else(Helpers::by_default);
         FactoryCore {
             config,
-            clock: Clock::start(),
             shared: Arc::new(Shared {
+                clock: Clock::start(),
                 wake: Signal::new(),
                 changed: Arc::new(Signal::new()),
                 observer: options.observer,
@@ -123,7 +123,7 @@ impl FactoryCore {
 
     /// The clock of all drivers.
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.shared.clock
     }
 
     /// Asked before each request.
@@ -179,6 +179,7 @@ impl FactoryCore {
                 stopped: AtomicBool::new(false),
                 phase: Mutex::new(Phase::Idle),
                 failure: Mutex::new(None),
+                health: SharedHealth::default(),
             });
             let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
             if inner.resource.namespaced {

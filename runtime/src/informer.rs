@@ -13,13 +13,14 @@ use informer_core::decode::Codec;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
-use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
+use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
 use informer_core::selector::{FieldSelector, LabelSelector};
-use informer_core::store::{IndexDef, IndexValues, Store};
-use informer_core::time::Duration;
+use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
+use informer_core::time::{Duration, Time};
 use informer_core::{Obj, Object, Resource};
 use std::any::{TypeId, type_name};
 use std::fmt;
+use std::time::Instant;
 
 /// What an informer reads, and how. Two requests for the same type and scope must agree.
 pub struct InformerSpec<T> {
@@ -150,6 +151,35 @@ pub(crate) struct Status {
     pub(crate) stopped: AtomicBool,
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
+    pub(crate) health: SharedHealth,
+}
+
+/// The machine's [`Health`] for whoever asks: nanoseconds of the driver's clock. Written after every step.
+pub(crate) struct SharedHealth {
+    last_contact: AtomicU64,
+    last_event: AtomicU64,
+    degraded_since: AtomicU64,
+}
+
+/// No time: 584 years after the start.
+const NEVER: u64 = u64::MAX;
+
+impl Default for SharedHealth {
+    fn default() -> Self {
+        let never = || AtomicU64::new(NEVER);
+        SharedHealth { last_contact: never(), last_event: never(), degraded_since: never() }
+    }
+}
+
+impl SharedHealth {
+    pub(crate) fn set(&self, health: Health) {
+        let Health { last_contact, last_event, degraded_since, .. } = health;
+        for (cell, time) in
+            [(&self.last_contact, last_contact), (&self.last_event, last_event), (&self.degraded_since, degraded_since)]
+        {
+            cell.store(time.map_or(NEVER, Time::as_nanos), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Status {
@@ -176,7 +206,7 @@ impl<T> Inner<T> {
     pub(crate) fn new(spec: &InformerSpec<T>, status: Arc<Status>, shared: Arc<Shared>) -> Self {
         Inner {
             resource: spec.config.reflector.resource.clone(),
-            store: Arc::new(SharedStore::new(shared.seed)),
+            store: Arc::new(SharedStore::new(&status.subject, shared.seed)),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,
@@ -241,6 +271,27 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
 
     /// Adds an index, before or after the start. It is complete when this returns.
     ///
+    /// The function returns a value, an `Option` or a `Vec`, of text, numbers, `bool`, [`Key`](informer_core::Key) or a
+    /// type of one's own ([`IndexValue`]); the index then speaks that type.
+    ///
+    /// # Panics
+    ///
+    /// If there is an index of this name ([`try_index`](Self::try_index) is for those who cannot know), or if the
+    /// function panics on an object that is cached already.
+    #[track_caller]
+    pub fn index<V: IndexValues>(
+        &self,
+        name: &str,
+        function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
+    ) -> Index<T, V::Value> {
+        match self.try_index(name, function) {
+            Ok(index) => index,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Adds an index, before or after the start. It is complete when this returns.
+    ///
     /// # Errors
     ///
     /// If there is an index of this name; if the function panics on an object that is cached already. Later it runs
@@ -249,9 +300,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         &self,
         name: &str,
         function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
-    ) -> Result<Index<T>, Error> {
-        self.0.store.add_index(IndexDef::new(name, function))?;
-        Ok(Index::new(Arc::clone(&self.0.store), name.to_string()))
+    ) -> Result<Index<T, V::Value>, Error> {
+        self.add_index(IndexDef::new(name, function))
+    }
+
+    fn add_index<V: IndexValue>(&self, def: IndexDef<T>) -> Result<Index<T, V>, Error> {
+        let name = def.name().to_string();
+        self.0.store.add_index(def)?;
+        Ok(Index::new(Arc::clone(&self.0.store), name))
     }
 
     /// Takes an index away.
@@ -263,9 +319,19 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         Ok(self.0.store.remove_index(name)?)
     }
 
-    /// Reads an index that was added before.
+    /// Reads an index that was added before, or will be; its values are texts.
     pub fn by_index(&self, name: &str) -> Index<T> {
         Index::new(Arc::clone(&self.0.store), name.to_string())
+    }
+
+    /// Reads an index that was added before, with values of its type.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, or its values are of another type.
+    pub fn by_index_of<V: IndexValue>(&self, name: &str) -> Result<Index<T, V>, Error> {
+        self.read(|store| store.check_value_type::<V>(name))?;
+        Ok(Index::new(Arc::clone(&self.0.store), name.to_string()))
     }
 
     /// True once the first complete list is in the cache. It stays true.
@@ -281,6 +347,29 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// What failed since the last success, if anything.
     pub fn last_failure(&self) -> Option<Failure> {
         self.0.status.failure.lock().clone()
+    }
+
+    /// When the server last sent anything to this informer, if it ever did: for a liveness probe of a program. A quiet
+    /// collection hears of a bookmark about once a minute, if its server sends any; [`phase`](Self::phase) says whether a
+    /// watch is open.
+    pub fn last_contact(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.last_contact)
+    }
+
+    /// When the last event of a watch came, if any did. In a quiet collection that was days ago: no sign of a fault.
+    pub fn last_event(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.last_event)
+    }
+
+    /// Since when the cache is not kept up to date, if it is not: the first failure since a watch was last open.
+    /// [`last_failure`](Self::last_failure) says why. What is cached can be read all the same.
+    pub fn degraded_since(&self) -> Option<Instant> {
+        self.instant(&self.0.status.health.degraded_since)
+    }
+
+    fn instant(&self, cell: &AtomicU64) -> Option<Instant> {
+        let nanos = cell.load(Ordering::Relaxed);
+        if nanos == NEVER { None } else { self.0.shared.clock.at(Time::from_nanos(nanos)) }
     }
 
     /// Reads the store under its lock: `f` must be short and must not call user code.
@@ -331,6 +420,31 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
         (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
+    }
+}
+
+impl<T: Object> InformerHandle<T> {
+    /// Adds an index of one label, before or after the start, and makes selectors that ask for this label cost the size
+    /// of their answer: [`Lister::matching`] uses it by itself. It is complete when this returns.
+    ///
+    /// # Panics
+    ///
+    /// If the label is indexed already: [`try_label_index`](Self::try_label_index) is for those who cannot know.
+    #[track_caller]
+    pub fn label_index(&self, label: &str) -> Index<T> {
+        match self.try_label_index(label) {
+            Ok(index) => index,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The same for a label that may be indexed already.
+    ///
+    /// # Errors
+    ///
+    /// If there is an index called `label:` and this name.
+    pub fn try_label_index(&self, label: &str) -> Result<Index<T>, Error> {
+        self.add_index(IndexDef::label(label))
     }
 }
 

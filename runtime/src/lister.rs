@@ -1,15 +1,19 @@
 //! [`Lister`]: reading one informer's cache, from any thread or task.
 //!
 //! The rules are those of [`informer_core::lister`]; here is the lock around them, taken for the look-up alone: what runs
-//! code of the user's type (labels) looks at counted pointers afterwards.
+//! code of the user's type (labels) looks at counted pointers afterwards, and of a large answer no pointer is cloned under
+//! the lock.
 
+use crate::pages::{Page, Pages, Part};
 use crate::store::SharedStore;
 use crate::sync::Arc;
-use informer_core::lister::Lister as CoreLister;
+use informer_core::lister::{Detached, Lister as CoreLister, TokenError, View};
 use informer_core::selector::LabelSelector;
-use informer_core::store::{IndexError, Snapshot};
+use informer_core::store::{IndexError, IndexValue, Snapshot, Store};
 use informer_core::{Key, Obj, Object};
+use std::any::type_name;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// Reads a cache. Cheap to clone; it never waits for the network or for handlers, and it goes on serving the last
 /// known state while the server is away.
@@ -52,11 +56,52 @@ impl<T> Lister<T> {
 
     /// All objects of the lister's scope, as they are at one instant, in no fixed order.
     pub fn list(&self) -> Vec<Obj<T>> {
-        match self.scope() {
-            // A walk over everything takes no lock.
-            "" => self.store.snapshot().iter().cloned().collect(),
-            namespace => self.store.read(|store| CoreLister::new(store).namespace(namespace).all().cloned().collect()),
-        }
+        self.store.read(|store| self.whole(store)).into_objects()
+    }
+
+    /// The objects of the lister's scope as they are at one instant, sorted by key, in pages of at most `limit` (0: one
+    /// page with all).
+    ///
+    /// Sorting is done by the calling thread and holds up nobody. As long as anyone has the [`Pages`], who asks for the
+    /// same while nothing changed shares it.
+    pub fn pages(&self, limit: usize) -> Pages<T> {
+        let all = LabelSelector::everything();
+        Pages::new(self.present(&self.part(&all), |store| self.whole(store)), limit)
+    }
+
+    /// The page of at most `limit` objects that follows the one that `token` came with: of the same instant if anyone
+    /// still has its [`Pages`], else of the present state, and [`Page::moved`] says so.
+    ///
+    /// # Errors
+    ///
+    /// If the token cannot be read, or is of another list: it came from outside.
+    pub fn page_after(&self, token: &str, limit: usize) -> Result<Page<T>, TokenError> {
+        let all = LabelSelector::everything();
+        self.page(&self.part(&all), token, limit, |store| self.whole(store))
+    }
+
+    fn part<'a>(&'a self, selector: &'a LabelSelector) -> Part<'a> {
+        Part { namespace: self.scope(), selector }
+    }
+
+    fn whole(&self, store: &Store<T>) -> Detached<'_, T> {
+        CoreLister::new(store).select_namespace(self.scope()).detach()
+    }
+
+    fn present<'a>(&self, part: &Part<'a>, select: impl FnOnce(&Store<T>) -> Detached<'a, T>) -> Arc<View<T>> {
+        self.store.views.present(&self.store, part, select)
+    }
+
+    fn page<'a>(
+        &self,
+        part: &Part<'a>,
+        token: &str,
+        limit: usize,
+        select: impl FnOnce(&Store<T>) -> Detached<'a, T>,
+    ) -> Result<Page<T>, TokenError> {
+        let token = token.parse()?;
+        let view = self.store.views.of_token(part, &token)?;
+        view.unwrap_or_else(|| self.present(part, select)).page(limit, Some(&token))
     }
 
     /// How many objects the whole cache holds.
@@ -81,14 +126,35 @@ impl<T> Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// The objects of the lister's scope that `selector` selects.
+    /// The objects of the lister's scope that `selector` selects, as they are at one instant, in no fixed order.
+    ///
+    /// With a [label index](crate::informer::InformerHandle::label_index) on a label that it asks for, this costs the
+    /// size of the answer.
     pub fn matching(&self, selector: &LabelSelector) -> Vec<Obj<T>> {
-        if selector.is_nothing() {
-            return Vec::new();
-        }
-        let mut objects = self.list();
-        objects.retain(|object| selector.matches(object.metadata()));
-        objects
+        self.store.read(|store| self.selected(store, selector)).into_objects()
+    }
+
+    /// [`pages`](Self::pages) of what `selector` selects.
+    pub fn pages_matching(&self, selector: &LabelSelector, limit: usize) -> Pages<T> {
+        Pages::new(self.present(&self.part(selector), |store| self.selected(store, selector)), limit)
+    }
+
+    /// [`page_after`](Self::page_after), of what `selector` selects.
+    ///
+    /// # Errors
+    ///
+    /// As [`page_after`](Self::page_after); a token that was given for another selector is of another list.
+    pub fn page_after_matching(
+        &self,
+        selector: &LabelSelector,
+        token: &str,
+        limit: usize,
+    ) -> Result<Page<T>, TokenError> {
+        self.page(&self.part(selector), token, limit, |store| self.selected(store, selector))
+    }
+
+    fn selected<'a>(&'a self, store: &Store<T>, selector: &'a LabelSelector) -> Detached<'a, T> {
+        CoreLister::new(store).select(self.scope(), selector).detach()
     }
 }
 
@@ -98,21 +164,22 @@ impl<T> fmt::Debug for Lister<T> {
     }
 }
 
-/// Reads one index.
-pub struct Index<T> {
+/// Reads one index, whose values are of type `V`. Text reads every index.
+pub struct Index<T, V = String> {
     store: Arc<SharedStore<T>>,
     name: String,
+    value: PhantomData<fn() -> V>,
 }
 
-impl<T> Clone for Index<T> {
+impl<T, V> Clone for Index<T, V> {
     fn clone(&self) -> Self {
-        Index { store: Arc::clone(&self.store), name: self.name.clone() }
+        Index { store: Arc::clone(&self.store), name: self.name.clone(), value: PhantomData }
     }
 }
 
-impl<T> Index<T> {
+impl<T, V: IndexValue> Index<T, V> {
     pub(crate) fn new(store: Arc<SharedStore<T>>, name: String) -> Self {
-        Index { store, name }
+        Index { store, name, value: PhantomData }
     }
 
     /// The name of the index.
@@ -121,7 +188,7 @@ impl<T> Index<T> {
     }
 
     /// The objects that have `value`; none if nobody has it, or if the index was removed.
-    pub fn get(&self, value: &str) -> Vec<Obj<T>> {
+    pub fn get(&self, value: &V::Query) -> Vec<Obj<T>> {
         self.try_get(value).unwrap_or_default()
     }
 
@@ -129,30 +196,47 @@ impl<T> Index<T> {
     ///
     /// # Errors
     ///
-    /// If the index was removed.
-    pub fn try_get(&self, value: &str) -> Result<Vec<Obj<T>>, IndexError> {
-        self.store.read(|store| Ok(CoreLister::new(store).by_index(&self.name, value)?.cloned().collect()))
+    /// If the index was removed, or made anew with values of another type.
+    pub fn try_get(&self, value: &V::Query) -> Result<Vec<Obj<T>>, IndexError> {
+        let selected =
+            self.store.read(|store| Ok(CoreLister::new(store).select_value::<V>(&self.name, value)?.detach()));
+        selected.map(Detached::into_objects)
     }
 
-    /// The keys of the objects that have `value`.
-    pub fn keys(&self, value: &str) -> Vec<Key> {
-        self.get(value).iter().map(|object| object.key().clone()).collect()
+    /// The keys of the objects that have `value`, sorted.
+    pub fn keys(&self, value: &V::Query) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.get(value).iter().map(|object| object.key().clone()).collect();
+        keys.sort_unstable();
+        keys
     }
 
-    /// The values in use, sorted.
-    pub fn values(&self) -> Vec<String> {
-        let mut values = self.store.read(|store| {
-            store.index_values(&self.name).map(|values| values.map(|(value, _)| value.to_string()).collect())
+    /// How many objects have `value`.
+    pub fn count(&self, value: &V::Query) -> usize {
+        self.store.read(|store| store.by_value::<V>(&self.name, value).map_or(0, |found| found.len()))
+    }
+
+    /// The values in use, sorted; none if the index was removed.
+    ///
+    /// # Panics
+    ///
+    /// If `V` is a type of your own that does not read a text which it wrote.
+    pub fn values(&self) -> Vec<V> {
+        let texts: Result<Vec<String>, IndexError> = self.store.read(|store| {
+            store.check_value_type::<V>(&self.name)?;
+            Ok(store.index_values(&self.name)?.map(|(text, _)| text.to_string()).collect())
         });
-        if let Ok(values) = &mut values {
-            let values: &mut Vec<String> = values;
-            values.sort_unstable();
-        }
-        values.unwrap_or_default()
+        let value = |text: String| {
+            V::from_text(&text).unwrap_or_else(|| {
+                panic!("{} reads what it wrote (the law of IndexValue), but not {text:?}", type_name::<V>())
+            })
+        };
+        let mut values: Vec<V> = texts.unwrap_or_default().into_iter().map(value).collect();
+        values.sort_unstable();
+        values
     }
 }
 
-impl<T> fmt::Debug for Index<T> {
+impl<T, V> fmt::Debug for Index<T, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "index {:?}", self.name)
     }

@@ -119,7 +119,12 @@ impl Clock {
 
     /// The instant of a deadline; `None` if it is beyond what the system's clock can hold.
     pub fn instant(&self, deadline: Deadline) -> Option<Instant> {
-        self.0.checked_add(Duration::from_nanos(deadline.at.as_nanos()))
+        self.at(deadline.at)
+    }
+
+    /// The instant of a time; `None` if it is beyond what the system's clock can hold.
+    pub fn at(&self, time: Time) -> Option<Instant> {
+        self.0.checked_add(Duration::from_nanos(time.as_nanos()))
     }
 }
 

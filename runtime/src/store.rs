@@ -4,8 +4,9 @@
 //! and never while objects are dropped; a list with many changes is built aside and swapped in.
 
 use crate::guard::CatchUnwind;
+use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};
-use informer_core::store::{Commit, Committed, IndexDef, IndexError, PreparedIndex, Snapshot, Store};
+use informer_core::store::{Commit, Committed, IndexDef, IndexError, Snapshot, Store};
 use informer_core::{Key, Obj};
 
 /// A list that changes more objects than this is built aside, so that readers wait for a swap and not for the work.
@@ -16,11 +17,14 @@ pub struct SharedStore<T> {
     /// Held by whoever changes the store, while it prepares the change. Readers never take it.
     writer: Mutex<()>,
     store: RwLock<Store<T>>,
+    pub(crate) views: Views<T>,
 }
 
 impl<T> SharedStore<T> {
-    pub(crate) fn new(seed: u64) -> Self {
-        SharedStore { writer: Mutex::new(()), store: RwLock::new(Store::new(seed)) }
+    /// An empty cache of what is called `collection`.
+    pub(crate) fn new(collection: &str, seed: u64) -> Self {
+        let (writer, store) = (Mutex::new(()), RwLock::new(Store::new(seed)));
+        SharedStore { writer, store, views: Views::new(collection, seed) }
     }
 
     /// The object of a key.
@@ -40,6 +44,8 @@ impl<T> SharedStore<T> {
 
     pub(crate) fn commit(&self, mut commit: Commit<T>) -> Committed<T> {
         let _writer = self.writer.lock();
+        // What a list has, and the store too: compared under no lock.
+        commit.settle(&CatchUnwind, |key| self.read(|store| store.fresh_slot(key)));
         // An index may have come since the objects were decoded; from here on none can.
         commit.reindex(&self.read(Store::indexers), &CatchUnwind);
         let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
@@ -53,18 +59,18 @@ impl<T> SharedStore<T> {
         committed
     }
 
-    /// Adds an index. The index function runs on a snapshot while readers go on; the informer's next change waits.
+    /// Adds an index. It is filled from a snapshot while readers go on; the informer's next change waits.
     pub(crate) fn add_index(&self, def: IndexDef<T>) -> Result<(), IndexError> {
         let _writer = self.writer.lock();
-        if self.read(|store| store.has_index(def.name())) {
-            return Err(IndexError::Exists(def.name().to_string()));
-        }
-        let prepared = PreparedIndex::guarded(def, &self.snapshot(), &CatchUnwind)?;
+        let begun = self.read(|store| store.begin_index(def))?;
+        let prepared = begun.build(&CatchUnwind)?;
         self.store.write().install_index(prepared)
     }
 
     pub(crate) fn remove_index(&self, name: &str) -> Result<(), IndexError> {
         let _writer = self.writer.lock();
-        self.store.write().remove_index(name)
+        let removed = self.store.write().remove_index(name)?;
+        drop(removed); // under no lock that readers take
+        Ok(())
     }
 }

@@ -4,7 +4,8 @@
 //! held, so a poisoned lock could only come from a panic of our own between two statements that cannot leave the data
 //! half changed; to answer it with a second panic in every reader would turn one fault into many.
 //!
-//! [`Signal`] is the one thing that threads and, with the feature `async`, tasks wait on. It carries no data. The rule that loses no wake-up:
+//! [`Signal`] is the one thing that threads and, with the feature `async`, tasks wait on. It carries no data. The rule
+//! that loses no wake-up:
 //!
 //! 1. read [`Signal::generation`],
 //! 2. look at the condition (under its own lock),

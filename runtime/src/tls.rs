@@ -1,8 +1,8 @@
 //! TLS towards the API server: what rustls needs, and what its errors mean.
 //!
 //! The crypto provider (ring) is given explicitly: no process-wide default is read or set, so a program may have
-//! another rustls beside ours. ALPN offers `http/1.1` only. Certificates are checked against the CA of the
-//! configuration alone; without one, an https server is an error rather than a guess.
+//! another rustls beside ours. Certificates are checked against the CA of the configuration alone; without one, an https
+//! server is an error rather than a guess. Files are followed by [`TlsSource`].
 //!
 //! ```
 //! use informer_runtime::config::Config;
@@ -16,7 +16,11 @@
 //! # Ok::<(), informer_runtime::config::ConfigError>(())
 //! ```
 
-use crate::config::{Config, ConfigError, ConfigErrorKind, Secret};
+mod source;
+
+pub use source::TlsSource;
+
+use crate::config::{Config, ConfigError, ConfigErrorKind, HttpVersion, Secret};
 use crate::sync::Arc;
 use informer_core::wire::rfc3339;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -27,6 +31,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 /// How the server's certificate is checked, and which one we show. The texts are PEM.
 #[derive(Clone, Default)]
@@ -42,6 +47,20 @@ pub struct TlsSettings {
     pub server_name: Option<String>,
     /// Accept any certificate of the server: anybody on the way can be it.
     pub insecure: bool,
+    /// Where the texts come from, if from files that may change.
+    pub files: TlsFiles,
+}
+
+/// Files of PEM text. One that is named here wins over the text beside it, which serves while the file cannot be read.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// Of [`TlsSettings::ca`].
+    pub ca: Option<PathBuf>,
+    /// Of [`TlsSettings::client_cert`].
+    pub client_cert: Option<PathBuf>,
+    /// Of [`TlsSettings::client_key`].
+    pub client_key: Option<PathBuf>,
 }
 
 impl fmt::Debug for TlsSettings {
@@ -53,18 +72,20 @@ impl fmt::Debug for TlsSettings {
             .field("client_key", &self.client_key)
             .field("server_name", &self.server_name)
             .field("insecure", &self.insecure)
+            .field("files", &self.files)
             .finish()
     }
 }
 
-/// The rustls configuration for these settings. Build it once per cluster: connections then resume sessions.
+/// The rustls configuration for these settings, whose files are not looked at, and for a client of this HTTP. Build it
+/// once per cluster: connections then resume sessions.
 ///
 /// # Errors
 ///
 /// No CA and not `insecure`; both of them; a text without a usable certificate or key; a certificate without its key;
 /// a key of another certificate. The message names the kubeconfig field. An expired client certificate is not noticed
 /// here: the server says so, see [`explain`].
-pub fn client_config(settings: &TlsSettings) -> Result<Arc<rustls::ClientConfig>, ConfigError> {
+pub fn client_config(settings: &TlsSettings, version: HttpVersion) -> Result<Arc<rustls::ClientConfig>, ConfigError> {
     let provider = Arc::new(ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -94,7 +115,7 @@ pub fn client_config(settings: &TlsSettings) -> Result<Arc<rustls::ClientConfig>
         (Some(_), None) => return Err(fail("client-certificate without client-key; give both")),
         (None, Some(_)) => return Err(fail("client-key without client-certificate; give both")),
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = version.alpn();
     Ok(Arc::new(config))
 }
 
@@ -373,6 +394,9 @@ fn explain_alert(alert: AlertDescription) -> String {
             .into(),
         A::UnrecognisedName => {
             "the server does not know the name that we asked for; give its own as tls-server-name".into()
+        }
+        A::NoApplicationProtocol => {
+            "the server speaks none of the HTTP versions that we offer; choose another one (HttpVersion)".into()
         }
         A::ProtocolVersion => "the server's TLS is too old or too new for us; TLS 1.2 and 1.3 work".into(),
         other => format!("the server broke TLS off: {other:?}"),

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "tracing")]
 mod on {
+    use crate::config::ConfigError;
     use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::reflector::Failure;
@@ -24,6 +25,11 @@ mod on {
         }
     }
 
+    /// Certificates that have changed and cannot be used.
+    pub(crate) fn credentials(error: &ConfigError) {
+        tracing::warn!("{error}; older ones are in use");
+    }
+
     /// An informer's span.
     pub(crate) struct Span(tracing::Span);
 
@@ -41,8 +47,8 @@ mod on {
             self.0.in_scope(|| match notice {
                 Notice::Phase(phase) => tracing::debug!(%phase, "phase"),
                 Notice::Synced => tracing::info!("synced"),
-                Notice::Failure(Failure { code, reason, message, retry_in, .. }) => {
-                    tracing::warn!(code, reason, message, ?retry_in, "failure");
+                Notice::Failure(Failure { code, reason, message, repeats, retry_in, .. }) => {
+                    tracing::warn!(code, reason, message, repeats, ?retry_in, "failure");
                 }
                 other => tracing::info!(notice = ?other),
             });
@@ -52,11 +58,14 @@ mod on {
 
 #[cfg(not(feature = "tracing"))]
 mod off {
+    use crate::config::ConfigError;
     use crate::observe::Observed;
     use informer_core::informer::Notice;
     use informer_core::wire::Request;
 
     pub(crate) fn observed(_observed: &Observed<'_>) {}
+
+    pub(crate) fn credentials(_error: &ConfigError) {}
 
     /// An informer's span; without the feature it is nothing.
     pub(crate) struct Span;
@@ -75,6 +84,6 @@ mod off {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::{Span, observed};
+pub(crate) use off::{Span, credentials, observed};
 #[cfg(feature = "tracing")]
-pub(crate) use on::{Span, observed};
+pub(crate) use on::{Span, credentials, observed};

@@ -1,8 +1,12 @@
 //! One informer driven by hand through [`Drive`], without sockets: what handlers, indexes and stops do when they meet
 //! the driver in the worst order.
 
-use informer_core::listener::Notification;
+use informer_core::informer::Notice;
+use informer_core::listener::{Cause, Notification};
+use informer_core::lister::TokenError;
+use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
+use informer_core::selector::LabelSelector;
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
@@ -11,8 +15,10 @@ use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
+use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
 use informer_runtime::{Config, Error};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 fn pods() -> Resource {
@@ -37,17 +43,18 @@ fn factory_with(mut options: FactoryOptions) -> FactoryCore {
 struct Hand {
     drive: Box<dyn Drive>,
     last: Option<RequestId>,
+    now: Time,
 }
 
 impl Hand {
     fn take(factory: &FactoryCore) -> Self {
         let mut drives = factory.take_unstarted();
         assert_eq!(drives.len(), 1);
-        Hand { drive: drives.remove(0), last: None }
+        Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
     }
 
     fn tell(&mut self, event: IoEvent<'_>) {
-        self.tell_at(Time::ZERO, event);
+        self.tell_at(self.now, event);
     }
 
     /// The requests that were sent, and what is waited for.
@@ -69,10 +76,15 @@ impl Hand {
     /// Starts, and answers the list; the watch that follows is open.
     fn list(&mut self, names: &[&str]) {
         self.tell(IoEvent::Start);
-        let id = self.last.expect("a list was sent");
         let items: Vec<_> = names.iter().map(|name| object(name, "5", "")).collect();
+        self.answer_list("5", &items);
+    }
+
+    /// Answers a list; the watch that follows is open.
+    fn answer_list(&mut self, version: &str, items: &[String]) {
+        let id = self.last.expect("a list was sent");
         let list = format!(
-            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
             items.join(",")
         );
         self.tell(IoEvent::Head(id, &Head::new(200)));
@@ -360,6 +372,106 @@ fn the_namespace_without_a_name_is_all_of_them() {
     assert!(lister.namespace("").get(&key("a")).is_some());
 }
 
+/// Passes objects on and counts them (T23).
+fn counted(spec: InformerSpec<DynamicObject>) -> (InformerSpec<DynamicObject>, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let mine = count.clone();
+    let spec = spec.transform(move |object| {
+        mine.fetch_add(1, Ordering::Relaxed);
+        Ok(object)
+    });
+    (spec, count)
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_that_was_sent_and_for_no_repeat() {
+    let (spec, count) = counted(spec().resync(Duration::from_secs(2)));
+    let ran = || count.swap(0, Ordering::Relaxed);
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let resyncs = Arc::new(AtomicU32::new(0));
+    let told = resyncs.clone();
+    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: Notification<_>| {
+        told.fetch_add(u32::from(event.cause() == Cause::Resync), Ordering::Relaxed);
+    });
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    assert_eq!(ran(), 3, "each item of the list");
+    hand.watch("MODIFIED", "a", 6, "x");
+    assert_eq!(ran(), 1, "an event");
+    hand.watch("DELETED", "b", 7, "x");
+    assert_eq!(ran(), 1, "the state that a deletion carries");
+    hand.now = Time::from_millis(2_000);
+    hand.tell(IoEvent::Tick);
+    while handler.step() == Step::Delivered {}
+    assert_eq!((ran(), resyncs.load(Ordering::Relaxed)), (0, 2), "a resync repeats what is there");
+    let expired = r#"{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}"#;
+    let watch = hand.last.expect("a watch is open");
+    hand.tell(IoEvent::Body(watch, expired.as_bytes()));
+    hand.now = Time::from_millis(4_000);
+    hand.tell(IoEvent::Tick);
+    hand.answer_list("20", &[object("a", "6", "x"), object("d", "15", "")]);
+    assert_eq!(versions(&informer), ["web/a@6", "web/d@15"]);
+    assert_eq!(ran(), 1, "neither what a relist has not changed nor the tombstone of what it lacks");
+}
+
+#[test]
+fn a_transform_runs_once_for_each_object_of_a_streaming_list() {
+    let (spec, count) = counted(spec().strategy(ListStrategy::Streaming));
+    let factory = factory();
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    let id = hand.last.expect("a streaming list was sent");
+    hand.tell(IoEvent::Head(id, &Head::new(200)));
+    hand.watch("ADDED", "a", 5, "");
+    hand.watch("ADDED", "b", 6, "");
+    let marker = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    hand.tell(IoEvent::Body(id, marker.as_bytes()));
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
+    assert_eq!(count.load(Ordering::Relaxed), 2, "not again at the end marker");
+}
+
+#[test]
+fn a_transform_that_rejects_or_panics_costs_one_object_and_stops_nothing() {
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let seen = failures.clone();
+    let observer = Arc::new(move |event: &Observed<'_>| {
+        if let Observed::Notice { notice: Notice::Failure(failure), .. } = event {
+            seen.lock().push(failure.to_string());
+        }
+    });
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let picky = |object: DynamicObject| match object.json() {
+        json if json.contains(r#""l":"odd""#) => Err(DecodeError::new("too odd")),
+        json if json.contains(r#""l":"bomb""#) => panic!("a panic that belongs to the test"),
+        _ => Ok(object),
+    };
+    let informer = factory.informer(spec().transform(picky)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    hand.answer_list(
+        "5",
+        &[object("a", "1", ""), object("b", "2", "odd"), object("c", "3", "bomb"), object("d", "4", "")],
+    );
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"]);
+    assert_eq!((informer.has_synced(), informer.phase()), (true, Phase::Watching), "the list stands without the two");
+    hand.watch("MODIFIED", "a", 6, "odd");
+    hand.watch("MODIFIED", "d", 7, "bomb");
+    assert_eq!(versions(&informer), ["web/a@1", "web/d@4"], "the last good objects stay");
+    hand.watch("MODIFIED", "b", 8, "");
+    hand.watch("DELETED", "a", 9, "odd");
+    assert_eq!(versions(&informer), ["web/b@8", "web/d@4"], "what is good again comes, what is gone goes");
+    assert_eq!(informer.phase(), Phase::Watching);
+    let failures = failures.lock();
+    for (at, (key, reason)) in
+        [("web/b", "too odd"), ("web/c", "panic"), ("web/a", "too odd"), ("web/d", "panic")].iter().enumerate()
+    {
+        let text = failures.get(at).unwrap_or_else(|| panic!("failure {at} is missing: {failures:?}"));
+        assert!(text.contains(key) && text.contains(reason), "{at}: {text}");
+    }
+}
+
 #[test]
 fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_watch_anew() {
     let unix = Arc::new(Mutex::new(Duration::from_secs(1_790_000_000)));
@@ -388,4 +500,175 @@ fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_wa
     assert_eq!((informer.phase(), informer.last_failure()), (Phase::Opening, None));
     let (_, deadline) = hand.tell_at(now, IoEvent::Stop);
     assert_eq!(deadline, None, "after a stop there is nothing to look for");
+}
+
+#[test]
+fn a_handle_tells_when_the_server_was_heard_of_and_since_when_the_cache_lags() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (None, None, None));
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let at = |seconds: u64| factory.clock().at(Time::from_millis(seconds * 1_000));
+    assert_eq!((informer.last_contact(), informer.last_event(), informer.degraded_since()), (at(0), None, None));
+    let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object("b", "6", ""));
+    hand.tell_at(Time::from_millis(1_000), IoEvent::Body(hand.last.unwrap(), event.as_bytes()));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    hand.tell_at(Time::from_millis(2_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    hand.tell_at(Time::from_millis(4_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(4_000), IoEvent::End(hand.last.unwrap(), &End::Broken("reset".into())));
+    assert_eq!((informer.last_contact(), informer.last_event()), (at(1), at(1)));
+    assert_eq!((informer.degraded_since(), versions(&informer).len()), (at(2), 2), "and what is cached can be read");
+    assert_eq!(informer.last_failure().map(|failure| failure.repeats), Some(1));
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Tick);
+    hand.tell_at(Time::from_millis(9_000), IoEvent::Head(hand.last.unwrap(), &Head::new(200)));
+    assert_eq!((informer.last_contact(), informer.degraded_since()), (at(9), None));
+}
+
+#[test]
+fn an_index_speaks_the_type_of_its_values() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "longer"]);
+    let by_length = informer.index("length", |object: &Obj<DynamicObject>| object.key().name().len());
+    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().clone()));
+    let by_label = informer.label_index("l");
+    hand.watch("ADDED", "at-least-ten", 6, "x");
+    hand.watch("ADDED", "cc", 7, "x");
+    assert_eq!(by_length.values(), [1, 2, 6, 12], "in the order of numbers, not of texts");
+    assert_eq!((by_length.count(&1), by_length.keys(&12)), (2, vec![key("at-least-ten")]));
+    assert_eq!((by_key.get(&key("b")).len(), by_key.get(&key("none")).len()), (1, 0));
+    assert_eq!((by_label.values(), by_label.count("x")), (vec![String::new(), "x".to_string()], 2));
+
+    // By name: as text, or as the type that it has.
+    assert_eq!(informer.by_index("length").get("12").len(), 1);
+    assert_eq!(informer.by_index_of::<usize>("length").unwrap().count(&1), 2);
+    let error = informer.by_index_of::<u8>("length").unwrap_err().to_string();
+    assert!(error.contains("index \"length\" holds values of type usize, not u8"), "{error}");
+    assert!(informer.try_label_index("l").unwrap_err().to_string().contains("\"label:l\" already"));
+
+    // A name that was given anew does not mislead those who hold the old index.
+    informer.remove_index("length").unwrap();
+    assert!(by_length.values().is_empty() && by_length.try_get(&1).is_err());
+    informer.index("length", |_: &Obj<DynamicObject>| "no number");
+    assert!(by_length.values().is_empty() && by_length.try_get(&1).is_err());
+}
+
+#[test]
+fn a_label_index_answers_as_a_look_at_every_object_does() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    hand.watch("MODIFIED", "a", 6, "x");
+    hand.watch("MODIFIED", "b", 7, "y");
+    let selectors = ["l=x", "l in (x,y)", "l", "l!=x", "l notin (x)", "!l", "l=x,l!=x", "other,l=x", "!other,l=y", ""];
+    let answers = || {
+        let lister = informer.lister();
+        let found = selectors.map(|selector| {
+            let selector = selector.parse().unwrap();
+            let mut everywhere: Vec<_> = lister.matching(&selector).iter().map(|o| o.key().to_string()).collect();
+            everywhere.sort();
+            assert_eq!(lister.namespace("web").matching(&selector).len(), everywhere.len());
+            assert!(lister.namespace("db").matching(&selector).is_empty());
+            everywhere
+        });
+        assert!(lister.matching(&LabelSelector::nothing()).is_empty());
+        found
+    };
+    let before = answers();
+    assert_eq!((before[0].len(), before[1].len(), before[2].len(), before[3].len()), (1, 2, 3, 2));
+    informer.label_index("l");
+    assert_eq!(answers(), before);
+    hand.watch("DELETED", "a", 8, "");
+    assert_eq!(answers()[..3], [vec![], vec!["web/b".to_string()], vec!["web/b".to_string(), "web/c".to_string()]]);
+}
+
+#[test]
+fn pages_are_of_one_instant_and_a_token_outlives_it() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["e", "c", "a", "d", "b"]);
+    let lister = informer.lister();
+    let names = |page: &Page<DynamicObject>| -> String { page.objects.iter().map(|o| o.key().name()).collect() };
+
+    let pages = lister.pages(2);
+    assert_eq!(pages.iter().map(|page| names(&page)).collect::<Vec<_>>(), ["ab", "cd", "e"]);
+    let first = pages.first();
+    assert_eq!((first.remaining, first.version.to_string().as_str(), first.moved), (3, "5", false));
+    let token = first.next.unwrap().to_string();
+
+    hand.watch("DELETED", "c", 6, "");
+    hand.watch("ADDED", "bb", 7, "");
+    hand.watch("ADDED", "aa", 8, "x");
+    let held = lister.page_after(&token, 2).unwrap();
+    assert_eq!((names(&held).as_str(), held.moved), ("cd", false), "someone holds these pages");
+    assert_eq!(lister.pages(0).iter().map(|page| names(&page)).collect::<Vec<_>>(), ["aaabbbde"]);
+
+    drop(pages);
+    let gone = lister.page_after(&token, 2).unwrap();
+    assert_eq!((names(&gone).as_str(), gone.moved, gone.remaining), ("bbd", true, 1), "what follows b now");
+    let last = lister.page_after(&gone.next.unwrap().to_string(), 2).unwrap();
+    assert_eq!((names(&last).as_str(), last.next), ("e", None));
+
+    // Of a namespace, and of what a selector selects.
+    let selector: LabelSelector = "l=x".parse().unwrap();
+    assert_eq!(names(&lister.namespace("web").pages(0).first()), "aaabbbde");
+    assert_eq!(names(&lister.pages_matching(&selector, 9).first()), "aa");
+    assert!(lister.namespace("db").pages(3).is_empty());
+    let refused = [
+        lister.namespace("web").page_after(&token, 2).unwrap_err(),
+        lister.page_after_matching(&selector, &token, 2).unwrap_err(),
+    ];
+    assert_eq!(refused, [TokenError::OtherList, TokenError::OtherList]);
+    let error = Error::from(lister.page_after("not a token", 2).unwrap_err()).to_string();
+    assert!(error.starts_with("\"not a token\" is no page token: "), "{error}");
+}
+
+#[test]
+fn who_asks_for_the_same_pages_while_nothing_changes_shares_them() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    let lister = informer.lister();
+    let same = |one: &Pages<_>, other: &Pages<_>| std::ptr::eq(one.objects(), other.objects());
+    let first = lister.pages(1);
+    assert!(same(&first, &lister.pages(7)), "sorted once");
+    assert!(!same(&first, &lister.namespace("web").pages(1)));
+    assert!(!same(&first, &lister.pages_matching(&"l".parse().unwrap(), 1)));
+    hand.watch("MODIFIED", "a", 6, "x");
+    assert!(!same(&first, &lister.pages(1)), "another instant");
+    assert_eq!(first.objects()[0].version().to_string(), "5");
+}
+
+#[test]
+fn namespaces_and_pages_are_whole_while_objects_come_and_go() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let names: Vec<String> = (0..60).map(|n| format!("p{n:02}")).collect();
+    hand.list(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let lister = informer.lister();
+                for _ in 0..300 {
+                    let web = lister.namespace("web").list();
+                    assert!(web.len() >= 50 && web.iter().all(|object| object.key().namespace() == "web"), "B095");
+                    let pages = lister.pages(7);
+                    let walked: Vec<_> = pages.iter().flat_map(|page| page.objects).collect();
+                    assert!(walked.is_sorted_by(|a, b| a.key() < b.key()), "each object once (I6)");
+                    assert_eq!(walked.len(), pages.len());
+                }
+            });
+        }
+        // At most ten are away at any time.
+        for version in 6..1_200_u32 {
+            let kind = if version / 10 % 2 == 0 { "DELETED" } else { "ADDED" };
+            hand.watch(kind, &names[(version % 10) as usize], version, "");
+        }
+    });
 }

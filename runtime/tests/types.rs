@@ -8,6 +8,7 @@ use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec};
 use informer_runtime::lister::{Index, Lister};
 use informer_runtime::observe::Clock;
+use informer_runtime::pages::{Page, PageToken, Pages};
 use informer_runtime::store::SharedStore;
 use informer_runtime::sync::Signal;
 use informer_runtime::{Error, Lagging};
@@ -19,6 +20,7 @@ fn is_an_error<E: std::error::Error + Send + Sync + 'static>() {}
 #[test]
 fn every_public_type_may_cross_threads() {
     crosses_threads::<(InformerHandle<DynamicObject>, InformerSpec<DynamicObject>, Lister<DynamicObject>)>();
+    crosses_threads::<(Index<DynamicObject, u16>, Pages<DynamicObject>, Page<DynamicObject>, PageToken)>();
     crosses_threads::<(Index<DynamicObject>, SharedStore<DynamicObject>, Registration, HandlerOptions)>();
     crosses_threads::<(Deliveries<DynamicObject>, Next<DynamicObject>)>();
     crosses_threads::<(FactoryCore, FactoryOptions, Lives, Life, Clock, Signal)>();

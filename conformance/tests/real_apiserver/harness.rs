@@ -3,8 +3,10 @@
 //! The servers end with the process (`--owner`). Their folder stays until the next run, for a look at the logs.
 
 use crate::http::Endpoint;
+use crate::proxy::Proxy;
 use informer_runtime::Config;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, id};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,6 +41,15 @@ pub(crate) fn cluster() -> Option<MutexGuard<'static, Cluster>> {
 /// True where a missing server is a failure, and slow tests are wanted.
 pub(crate) fn is_required() -> bool {
     std::env::var("INFORMER_REAL_APISERVER").is_ok_and(|value| value == "1")
+}
+
+/// True where slow tests are wanted, too; says what is skipped where they are not.
+pub(crate) fn is_slow_wanted(what: &str) -> bool {
+    let wanted = std::env::var("INFORMER_SLOW").is_ok_and(|value| value == "1");
+    if !wanted {
+        println!("skipped: {what} is slow, and only INFORMER_SLOW=1 asks for it");
+    }
+    wanted
 }
 
 fn scripts() -> PathBuf {
@@ -81,7 +92,8 @@ impl Cluster {
 
     fn heal(&self) {
         let status = self.must("status", &[]);
-        if !status.lines().any(|line| line == "ready") {
+        let has = |wanted: &str| status.lines().any(|line| line == wanted);
+        if !has("ready") || !has("certificate server") {
             if status.lines().any(|line| line.starts_with("apiserver ")) {
                 self.kill();
             }
@@ -102,6 +114,29 @@ impl Cluster {
     /// Brings the API server back, on its port and with its data.
     pub(crate) fn start_server(&self) {
         self.must("start-server", &[]);
+    }
+
+    /// The same, and it shows the certificate of this name (peers/apiserver/README.md has the list).
+    pub(crate) fn start_server_as(&self, certificate: &str) {
+        self.must("start-server", &["--certificate", certificate]);
+    }
+
+    /// Keeps a copy of etcd's data as it is now.
+    pub(crate) fn snapshot(&self, name: &str) {
+        self.must("snapshot", &[name]);
+    }
+
+    /// Sets etcd back to a copy, and starts both servers anew: revisions since the copy are given out again.
+    pub(crate) fn restore(&self, name: &str) {
+        self.must("restore", &[name]);
+    }
+
+    /// Makes the authority `name` the one that the user `ca-file` trusts.
+    pub(crate) fn trust(&self, name: &str) {
+        let pki = self.dir.join("pki");
+        // As an agent that rotates files does it: the file is whole at every moment.
+        fs::copy(pki.join(format!("{name}.crt")), pki.join("trusted.new")).expect("the authority is there");
+        fs::rename(pki.join("trusted.new"), pki.join("trusted.crt")).expect("one folder");
     }
 
     /// Stops the API server's process where it stands: the kernel takes connections, and nothing answers.
@@ -134,9 +169,28 @@ impl Cluster {
         Config::from_kubeconfig(self.kubeconfig(user), None).unwrap_or_else(|error| panic!("{user}: {error}"))
     }
 
+    /// The administrator's configuration, with a proxy on the way.
+    pub(crate) fn config_through(&self, proxy: &Proxy) -> Config {
+        let mut config = self.config("admin");
+        let server = format!("https://{}", proxy.address());
+        config.server = informer_runtime::config::Endpoint::parse(&server).expect("an address");
+        config
+    }
+
+    /// The address of the API server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let server = self.config("admin").server;
+        SocketAddr::new(server.host().parse().expect("the script names an address"), server.port())
+    }
+
+    /// Raw requests of a user.
+    pub(crate) fn endpoint(&self, user: &str) -> Endpoint {
+        Endpoint(self.config(user))
+    }
+
     /// Raw requests of the administrator.
     pub(crate) fn admin(&self) -> Endpoint {
-        Endpoint(self.config("admin"))
+        self.endpoint("admin")
     }
 
     /// An empty namespace for one test.

@@ -1,12 +1,17 @@
 //! The server goes away and comes back: killed, ended, stopped where it stands, with its history compacted meanwhile.
 
 use crate::harness::{cluster, eventually};
+use crate::network::quick;
 use crate::sync::{CONFIG_MAPS, map_template};
 use crate::watcher::{Collection, Watcher};
 use informer_core::reflector::Phase;
 use informer_runtime::informer::InformerSpec;
 use k8s_openapi::api::core::v1::ConfigMap;
 use std::time::Duration;
+
+fn spec() -> InformerSpec<ConfigMap> {
+    InformerSpec::new().tuning(quick())
+}
 
 #[test]
 fn nothing_is_lost_or_invented_when_the_server_restarts() {
@@ -17,7 +22,7 @@ fn nothing_is_lost_or_invented_when_the_server_restarts() {
     for number in 0..20 {
         maps.create(&format!("old-{number}"));
     }
-    let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), InformerSpec::<ConfigMap>::new);
+    let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), spec);
     for round in 0..3 {
         // Right before: whether these events still arrive is chance, whether they are known in the end is not.
         maps.create(&format!("before-{round}"));
@@ -68,7 +73,7 @@ fn nothing_is_lost_or_invented_when_history_is_compacted_while_the_informer_is_c
     for number in 0..10 {
         maps.create(&format!("old-{number}"));
     }
-    let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), InformerSpec::<ConfigMap>::new);
+    let watchers = Watcher::synced_pair(&cluster.config("admin"), Some(&namespace), spec);
     for watcher in &watchers {
         watcher.cut_off(true);
     }

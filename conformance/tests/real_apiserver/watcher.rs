@@ -6,7 +6,7 @@ use crate::harness::{Cluster, PATIENCE, eventually};
 use crate::http::Endpoint;
 use informer_core::informer::Notice;
 use informer_core::listener::Notification;
-use informer_core::reflector::Failure;
+use informer_core::reflector::{Failure, Phase, reason};
 use informer_core::{Key, Obj, Resource};
 use informer_runtime::factory::FactoryOptions;
 use informer_runtime::handler::{HandlerOptions, Registration};
@@ -16,7 +16,18 @@ use informer_runtime::{Config, Error};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The least time in which an informer may have sent two requests on average: the first step of the backoff, and the
+/// pace of watches that end well.
+const STEP: Duration = Duration::from_millis(800);
+
+/// Requests that may follow each other at once, in all: a failed streaming list is followed by pages, a version that is
+/// expired or lies in the future by a list of the newest state.
+const AT_ONCE: f64 = 4.0;
+
+/// How far the observer's clock may be behind the machine's, on a machine that does more than this.
+const OBSERVED_LATE: Duration = Duration::from_secs(1);
 
 /// uid and version of each key.
 pub(crate) type View = BTreeMap<String, (String, String)>;
@@ -35,8 +46,17 @@ pub(crate) struct Watcher<T: Send + Sync + 'static> {
     resource: Resource,
     namespace: Option<String>,
     handlers: Vec<(Registration, Arc<Mutex<Seen>>)>,
-    failures: Arc<Mutex<Vec<Failure>>>,
+    log: Arc<Mutex<Vec<(Instant, Logged)>>>,
     cut_off: Arc<Mutex<bool>>,
+}
+
+/// What an informer did, as its observer was told.
+#[derive(Clone, Debug)]
+pub(crate) enum Logged {
+    /// A request, with path and query.
+    Request(String),
+    Failure(Failure),
+    Phase(Phase),
 }
 
 /// What one handler was told.
@@ -46,13 +66,20 @@ pub(crate) struct Seen {
     pub(crate) view: View,
     /// `added`, `updated` or `deleted`, key and uid.
     pub(crate) events: Vec<(&'static str, String, String)>,
+    /// Deletions that were missed: key and uid of what was known last.
+    pub(crate) missed: Vec<(String, String)>,
+    /// The newest version of each key, over all of its incarnations.
+    newest: BTreeMap<String, u128>,
+    /// How often the informer had said that the server was set back.
+    restored: usize,
     /// What no handler may be told.
     faults: Vec<String>,
 }
 
 impl Seen {
-    /// Checks that the notification can follow what came before (added, updates, deleted, and again), and takes it.
-    fn take<T>(&mut self, notification: &Notification<T>) {
+    /// Checks that the notification can follow what came before (added, updates, deleted, and again; no version goes
+    /// back), and takes it. `restored` counts how often it was said that the server was set back.
+    fn take<T>(&mut self, notification: &Notification<T>, restored: usize) {
         let identity = |object: &Obj<T>| (object.uid().to_string(), object.version().to_string());
         let key = notification.key().to_string();
         let known = self.view.get(&key).cloned();
@@ -67,8 +94,26 @@ impl Seen {
             Notification::Deleted { .. } => "deleted",
             other => panic!("unknown notification {other:?}"),
         };
-        if kind == "updated" && known.as_ref().is_some_and(|known| known.0 != now.0 || known.1 == now.1) {
+        // Versions that were given out before a restore are given out again after it: they say nothing across one.
+        if std::mem::replace(&mut self.restored, restored) != restored {
+            self.newest.clear();
+        }
+        let is_news = |known: &(String, String)| known.0 == now.0 && (known.1 != now.1 || restored > 0);
+        if kind == "updated" && !known.as_ref().is_some_and(is_news) {
             self.faults.push(format!("{notification:?}: an update from {known:?} to {now:?}"));
+        }
+        let version =
+            now.1.parse().unwrap_or_else(|error| panic!("{notification:?}: a version without order: {error}"));
+        let is_missed = matches!(notification, Notification::Deleted { final_state_known: false, .. });
+        if is_missed {
+            // It repeats what was known, and says nothing of the server.
+            self.missed.push((key.clone(), now.0.clone()));
+        } else {
+            let newest = self.newest.entry(key.clone()).or_insert(version);
+            if version < *newest {
+                self.faults.push(format!("{notification:?}: it went back to {version} from {newest}"));
+            }
+            *newest = version.max(*newest);
         }
         if kind == "deleted" {
             self.view.remove(&key);
@@ -108,13 +153,17 @@ impl<T: Send + Sync + 'static> Watcher<T> {
     }
 
     fn start(tokio: bool, config: &Config, namespace: Option<&str>, spec: InformerSpec<T>) -> Result<Self, Error> {
-        let failures = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::new(Mutex::new(Vec::new()));
         let cut_off = Arc::new(Mutex::new(false));
-        let (told, asked) = (Arc::clone(&failures), Arc::clone(&cut_off));
+        let (told, asked) = (Arc::clone(&log), Arc::clone(&cut_off));
         let mut options = FactoryOptions::observed(Arc::new(move |observed| {
-            if let Observed::Notice { notice: Notice::Failure(failure), .. } = observed {
-                lock(&told).push(failure.clone());
-            }
+            let logged = match observed {
+                Observed::Request(request) => Logged::Request(request.target()),
+                Observed::Notice { notice: Notice::Failure(failure), .. } => Logged::Failure(failure.clone()),
+                Observed::Notice { notice: Notice::Phase(phase), .. } => Logged::Phase(*phase),
+                Observed::Notice { .. } | Observed::HandlerPanic { .. } | Observed::Reconcile(_) | _ => return,
+            };
+            lock(&told).push((Instant::now(), logged));
         }));
         options.gate =
             Some(Arc::new(
@@ -146,7 +195,7 @@ impl<T: Send + Sync + 'static> Watcher<T> {
             running,
             namespace: namespace.map(str::to_string),
             handlers: Vec::new(),
-            failures,
+            log,
             cut_off,
         };
         watcher.name = format!("{} on {}", watcher.resource, if tokio { "tokio" } else { "blocking" });
@@ -171,8 +220,11 @@ impl<T: Send + Sync + 'static> Watcher<T> {
 
     pub(crate) fn add_handler(&mut self) {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let writer = Arc::clone(&seen);
-        let handler = move |notification: Notification<T>| lock(&writer).take(&notification);
+        let (writer, log) = (Arc::clone(&seen), Arc::clone(&self.log));
+        let handler = move |notification: Notification<T>| {
+            let restored = failures(&lock(&log)).filter(|failure| failure.reason == reason::WENT_BACKWARDS).count();
+            lock(&writer).take(&notification, restored);
+        };
         let registration = match &self.running {
             Running::Tokio(runtime, _, informer) => {
                 let _guard = runtime.enter();
@@ -202,7 +254,55 @@ impl<T: Send + Sync + 'static> Watcher<T> {
 
     /// What failed so far.
     pub(crate) fn failures(&self) -> Vec<Failure> {
-        lock(&self.failures).clone()
+        failures(&lock(&self.log)).cloned().collect()
+    }
+
+    /// Waits until `count` failures have this reason.
+    #[track_caller]
+    pub(crate) fn fails(&self, reason: &str, count: usize) {
+        eventually(&format!("{} fails {count} times with {reason}", self.name), || {
+            let failures = self.failures();
+            let have = failures.iter().filter(|failure| failure.reason == reason).count();
+            if have >= count { Ok(()) } else { Err(format!("{have}: {failures:?}")) }
+        });
+    }
+
+    /// Everything that it did so far, and when.
+    pub(crate) fn log(&self) -> Vec<(Instant, Logged)> {
+        lock(&self.log).clone()
+    }
+
+    /// How many requests it sent, refused connections included.
+    pub(crate) fn requests(&self) -> usize {
+        lock(&self.log).iter().filter(|(_, logged)| matches!(logged, Logged::Request(_))).count()
+    }
+
+    /// Checks that it asked no more often than it may, whatever failed: it kept every wait that it announced, and at no
+    /// time were there more requests than two for each first step of the backoff, later pages of a list not counted.
+    pub(crate) fn asks_within_its_backoff(&self) {
+        let log = self.log();
+        let is_page = |target: &str| target.contains("&continue=") || target.contains("?continue=");
+        let asked: Vec<Instant> = log
+            .iter()
+            .filter(|(_, logged)| matches!(logged, Logged::Request(target) if !is_page(target)))
+            .map(|(at, _)| *at)
+            .collect();
+        let (Some(first), Some(last)) = (asked.first(), asked.last()) else { panic!("{}: it never asked", self.name) };
+        let waits: Duration = log
+            .iter()
+            .filter(|(at, _)| at < last)
+            .filter_map(|(_, logged)| if let Logged::Failure(failure) = logged { failure.retry_in } else { None })
+            .sum();
+        let asking = last.duration_since(*first);
+        assert!(waits <= asking + OBSERVED_LATE, "{}: it announced waits of {waits:?} in {asking:?}", self.name);
+        for (at, from) in asked.iter().enumerate() {
+            for (more, to) in asked[at + 1..].iter().enumerate() {
+                let span = to.duration_since(*from);
+                let may = AT_ONCE + 2.0 * (span + OBSERVED_LATE).div_duration_f64(STEP);
+                let sent = more + 2;
+                assert!(sent as f64 <= may, "{}: {sent} requests in {span:?}: {log:#?}", self.name);
+            }
+        }
     }
 
     /// What the handlers were told; without any of them having been told what cannot be.
@@ -264,6 +364,10 @@ impl<T: Send + Sync + 'static> Running<T> {
     }
 }
 
+fn failures(log: &[(Instant, Logged)]) -> impl Iterator<Item = &Failure> {
+    log.iter().filter_map(|(_, logged)| if let Logged::Failure(failure) = logged { Some(failure) } else { None })
+}
+
 fn differences(who: &str, view: &View, true_state: &View) -> Result<(), String> {
     let mut keys: Vec<&String> = view.keys().chain(true_state.keys()).collect();
     keys.sort_unstable();
@@ -291,15 +395,21 @@ pub(crate) fn list(server: &Endpoint, resource: &Resource, namespace: Option<&st
 pub(crate) struct Collection {
     endpoint: Endpoint,
     path: String,
-    /// The object without its name.
-    template: Value,
+    /// The next object without its name.
+    pub(crate) template: Value,
     /// Every incarnation that this test deleted, as `namespace/name` and uid.
     pub(crate) deleted: Vec<(String, String)>,
 }
 
 impl Collection {
     pub(crate) fn new(cluster: &Cluster, resource: &Resource, namespace: &str, template: Value) -> Self {
-        Collection { endpoint: cluster.admin(), path: resource.path(Some(namespace)), template, deleted: Vec::new() }
+        Collection::by(cluster, "admin", resource, namespace, template)
+    }
+
+    /// The same, as another user with all rights.
+    pub(crate) fn by(cluster: &Cluster, user: &str, resource: &Resource, namespace: &str, template: Value) -> Self {
+        let (endpoint, path) = (cluster.endpoint(user), resource.path(Some(namespace)));
+        Collection { endpoint, path, template, deleted: Vec::new() }
     }
 
     pub(crate) fn create(&self, name: &str) -> Value {

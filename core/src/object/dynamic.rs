@@ -3,6 +3,7 @@
 use super::{DecodeError, Object, ObjectMeta, Resource};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -116,5 +117,37 @@ impl Object for DynamicObject {
             metadata: header.metadata,
             json: text.to_owned().into_boxed_str(),
         })
+    }
+
+    /// The same fields with the same text; `kind` and `apiVersion`, which a list leaves out, apart.
+    fn is_same(&self, other: &Self) -> bool {
+        self.json == other.json || self.fields().is_some_and(|fields| other.fields() == Some(fields))
+    }
+}
+
+impl DynamicObject {
+    fn fields(&self) -> Option<BTreeMap<String, &str>> {
+        let fields: BTreeMap<String, &serde_json::value::RawValue> = serde_json::from_str(&self.json).ok()?;
+        let said = |name: &String| name != "kind" && name != "apiVersion";
+        Some(fields.into_iter().filter(|(name, _)| said(name)).map(|(name, text)| (name, text.get())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn an_object_is_the_same_in_a_list_and_in_an_event() {
+        let pods = Resource::namespaced("", "v1", "pods", "Pod");
+        let read = |json: &str| DynamicObject::decode(json.as_bytes(), &pods).unwrap();
+        let listed = read(r#"{"metadata":{"name":"a"},"spec":{"x":1}}"#);
+        let event = read(r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"x":1}}"#);
+        assert!(listed.is_same(&listed) && listed.is_same(&event) && event.is_same(&listed));
+        for other in [r#"{"metadata":{"name":"a"},"spec":{"x":2}}"#, r#"{"metadata":{"name":"a"}}"#] {
+            let other = read(other);
+            assert!(!listed.is_same(&other) && !other.is_same(&event), "{}", format!("{other:?}"));
+        }
     }
 }

@@ -86,6 +86,14 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
         let _ = resource; // only dynamic objects need to be told what they are
         serde_json::from_slice(json).map_err(DecodeError::new)
     }
+
+    /// True if `other` is known to have the same content. It is asked of two objects with the same uid and version, and
+    /// only after the server was set back to an older state: it may have given that version to another content then
+    /// (C25). `false`, the default, says that nobody knows: handlers are told of an update.
+    fn is_same(&self, other: &Self) -> bool {
+        let _ = other;
+        false
+    }
 }
 
 /// Why one object could not be built.

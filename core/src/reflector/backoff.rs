@@ -3,7 +3,7 @@
 //! There is one generator per machine. A wait is step × (1 + u) with u uniform in [0, 1), so that a fleet spreads; the
 //! step doubles up to its cap. Refused connections count steps of their own, with a lower cap.
 
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use super::{Phase, Reflector, State};
 use crate::rng::Rng;
 use crate::time::{Deadline, Duration, Time};
@@ -73,7 +73,7 @@ pub(super) struct BackingOff {
 
 impl BackingOff {
     pub(super) fn deadline(&self) -> Deadline {
-        Deadline { at: self.until, why: "backoff" }
+        Deadline { at: self.until, why: why::BACKOFF }
     }
 }
 

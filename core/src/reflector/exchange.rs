@@ -5,7 +5,7 @@
 //!                                          └─else─► failing (the body is read, bounded) ──end──►
 //! ```
 
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use crate::time::{Deadline, Duration, Time};
 use crate::wire::{Body, Head, RequestId, Status, WireError};
 use alloc::vec::Vec;
@@ -33,7 +33,12 @@ enum Stage {
     Connecting,
     AwaitingHead,
     Open,
-    Failing { head: Head, text: Vec<u8> },
+    /// `text` is what the body says, its content encoding undone.
+    Failing {
+        head: Head,
+        body: Option<Body>,
+        text: Vec<u8>,
+    },
 }
 
 impl Exchange {
@@ -76,7 +81,8 @@ impl Exchange {
             self.stage = Stage::Open;
             return Some(Body::new(head.content_encoding.as_deref()));
         }
-        self.stage = Stage::Failing { head: head.clone(), text: Vec::new() };
+        let body = Body::new(head.content_encoding.as_deref()).ok();
+        self.stage = Stage::Failing { head: head.clone(), body, text: Vec::new() };
         None
     }
 
@@ -85,9 +91,8 @@ impl Exchange {
         self.last_byte = now;
         match &mut self.stage {
             Stage::Open => true,
-            Stage::Failing { text, .. } => {
-                let room = ERROR_BODY - text.len();
-                text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            Stage::Failing { body, text, .. } => {
+                keep(body, text, bytes);
                 false
             }
             Stage::Connecting | Stage::AwaitingHead => false,
@@ -96,9 +101,8 @@ impl Exchange {
 
     /// The failure that the answer is, if its head said so, and the wait it asks for.
     pub(super) fn failure(&self) -> Option<(Status, Option<Duration>)> {
-        let Stage::Failing { head, text } = &self.stage else { return None };
+        let Stage::Failing { head, text, .. } = &self.stage else { return None };
         // A redirect or another 2xx is not an answer that this protocol has: it fails with its code.
-        let text = if head.content_encoding.is_none() { text.as_slice() } else { &[] };
         let status = Status::from_response(head.status, text);
         let asked = head.retry_after_at(self.unix).or(status.retry_after);
         Some((status, asked))
@@ -111,6 +115,11 @@ impl Exchange {
     /// True until the head has come.
     pub(super) fn awaits_head(&self) -> bool {
         matches!(self.stage, Stage::Connecting | Stage::AwaitingHead)
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused_at.is_some()
     }
 
     pub(super) fn pause(&mut self, now: Time) {
@@ -138,17 +147,26 @@ impl Exchange {
             return None;
         }
         match self.stage {
-            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: "connecting" }),
-            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: "head of an answer" }),
+            Stage::Connecting => Some(Deadline { at: self.sent_at + tuning.connect, why: why::CONNECTING }),
+            Stage::AwaitingHead => Some(Deadline { at: self.sent_at + self.head_within, why: why::HEAD }),
             Stage::Open => {
-                let silence =
-                    silence.map(|silence| Deadline { at: self.last_byte + silence, why: "silence of a body" });
-                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: "end of a watch" });
+                let silence = silence.map(|silence| Deadline { at: self.last_byte + silence, why: why::SILENCE });
+                let end = self.ends_at.map(|at| Deadline { at: at + tuning.watch_grace, why: why::END_OF_WATCH });
                 Deadline::sooner(silence, end)
             }
-            Stage::Failing { .. } => {
-                Some(Deadline { at: self.opened_at + tuning.error_body, why: "body of a failure" })
-            }
+            Stage::Failing { .. } => Some(Deadline { at: self.opened_at + tuning.error_body, why: why::ERROR_BODY }),
+        }
+    }
+}
+
+/// Keeps what `bytes` add to the text of a failure, up to its bound. What cannot be read is passed over: then the code
+/// alone has to say enough.
+fn keep(body: &mut Option<Body>, text: &mut Vec<u8>, mut bytes: &[u8]) {
+    while let Some(reader) = body.as_mut().filter(|_| text.len() < ERROR_BODY) {
+        match reader.pull(&mut bytes) {
+            Ok(Some(plain)) => text.extend_from_slice(&plain[..plain.len().min(ERROR_BODY - text.len())]),
+            Ok(None) => return,
+            Err(_) => *body = None,
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct Failure {
     pub reason: String,
     /// What the server or the transport said.
     pub message: String,
+    /// How often the same came just before: the same request failed with the same code and reason, and nothing of its
+    /// kind worked since. A log may leave repeats out (B053).
+    pub repeats: u32,
     /// After which time the next request goes out; `None` if this failure costs no new request.
     pub retry_in: Option<Duration>,
 }
@@ -95,6 +98,9 @@ impl fmt::Display for Failure {
             write!(f, ": {}", self.message)?;
         }
         f.write_str(")")?;
+        if self.repeats > 0 {
+            write!(f, ", {} times in a row", u64::from(self.repeats) + 1)?;
+        }
         match self.retry_in {
             Some(Duration::ZERO) => f.write_str("; asking in another way at once")?,
             Some(wait) => {
@@ -114,6 +120,41 @@ pub(crate) fn subject(resource: &Resource, namespace: Option<&str>) -> String {
     match namespace {
         Some(namespace) if resource.namespaced => format!("{resource} in namespace {namespace:?}"),
         _ => resource.to_string(),
+    }
+}
+
+/// Failures in a row, of lists, streaming lists and watches: what the last one was, and how often it came before.
+#[derive(Default)]
+pub(super) struct Repeats([Option<(u16, String, u32)>; 3]);
+
+impl Repeats {
+    /// How often `fault` came just before.
+    pub(super) fn count(&mut self, phase: Phase, fault: &Fault) -> u32 {
+        let last = self.of(phase);
+        match last {
+            Some((code, reason, times)) if *code == fault.code && *reason == fault.reason => {
+                *times = times.saturating_add(1);
+                *times
+            }
+            Some(_) | None => {
+                *last = Some((fault.code, fault.reason.clone(), 0));
+                0
+            }
+        }
+    }
+
+    /// A request of this phase did what it was for.
+    pub(super) fn forget(&mut self, phase: Phase) {
+        *self.of(phase) = None;
+    }
+
+    fn of(&mut self, phase: Phase) -> &mut Option<(u16, String, u32)> {
+        let at = match phase {
+            Phase::Listing => 0,
+            Phase::Streaming => 1,
+            Phase::Idle | Phase::Opening | Phase::Watching | Phase::Backoff | Phase::Stopped => 2,
+        };
+        &mut self.0[at]
     }
 }
 
@@ -163,7 +204,35 @@ mod tests {
 
     fn sentence(phase: Phase, code: u16, reason: &str, message: &str, retry_in: Option<Duration>) -> String {
         let (subject, reason, message) = ("pods".to_string(), reason.to_string(), message.to_string());
-        Failure { subject, phase, code, reason, message, retry_in }.to_string()
+        Failure { subject, phase, code, reason, message, repeats: 0, retry_in }.to_string()
+    }
+
+    #[test]
+    fn a_failure_that_repeats_says_so() {
+        let failure = Failure {
+            subject: "pods".into(),
+            phase: Phase::Watching,
+            code: 405,
+            reason: "MethodNotAllowed".into(),
+            message: String::new(),
+            repeats: 2,
+            retry_in: Some(Duration::from_secs(30)),
+        };
+        assert_eq!(
+            failure.to_string(),
+            "pods: the watch failed (405 MethodNotAllowed), 3 times in a row; retrying in 30.0 s"
+        );
+    }
+
+    #[test]
+    fn repeats_are_counted_for_each_kind_of_request_until_it_works() {
+        let mut repeats = Repeats::default();
+        let (no, late) = (Fault { code: 403, ..Fault::new("Forbidden", "no") }, Fault::late("it"));
+        assert_eq!([&no, &no, &no].map(|fault| repeats.count(Phase::Listing, fault)), [0, 1, 2]);
+        assert_eq!([&no, &late, &no].map(|fault| repeats.count(Phase::Opening, fault)), [0, 0, 0]);
+        assert_eq!((repeats.count(Phase::Watching, &no), repeats.count(Phase::Streaming, &no)), (1, 0));
+        repeats.forget(Phase::Watching);
+        assert_eq!((repeats.count(Phase::Watching, &no), repeats.count(Phase::Listing, &no)), (0, 3));
     }
 
     #[test]

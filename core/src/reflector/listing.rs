@@ -10,6 +10,7 @@
 use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
+use super::stream::AT_A_TIME;
 use super::tuning::Tuning;
 use super::{Ask, Effect, End, Phase, Reflector, State};
 use crate::object::Version;
@@ -48,13 +49,17 @@ impl PageReader {
         PageReader { body, list: ListDecoder::new(limits) }
     }
 
-    /// Appends the items that `bytes` complete.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], items: &mut RawBatch) -> Result<(), WireError> {
-        while let Some(plain) = self.body.pull(&mut bytes)? {
+    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and appends the items that are complete. False if that
+    /// was all that can be made of them.
+    pub(super) fn feed(&mut self, bytes: &mut &[u8], items: &mut RawBatch) -> Result<bool, WireError> {
+        let mut made = 0;
+        while made < AT_A_TIME {
+            let Some(plain) = self.body.pull(bytes)? else { return Ok(false) };
+            made += plain.len();
             items.reserve(plain.len());
             self.list.feed(plain, items)?;
         }
-        Ok(())
+        Ok(self.body.may_have_more(bytes))
     }
 
     pub(super) fn finish(self) -> Result<ListEnd, WireError> {
@@ -68,7 +73,7 @@ impl Listing {
         self.exchange.as_ref()?.deadline(tuning, Some(tuning.list_silence))
     }
 
-    #[cfg(debug_assertions)]
+    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_finished(&self) -> bool {
         self.exchange.is_none()
     }
@@ -131,21 +136,25 @@ impl Reflector {
         }
     }
 
-    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &[u8]) {
+    pub(super) fn listing_body(&mut self, now: Time, mut listing: Listing, bytes: &mut &[u8]) -> bool {
         let mut batch = RawBatch::new();
-        let outcome = listing.reader.as_mut().map_or(Ok(()), |reader| reader.feed(bytes, &mut batch));
+        let outcome = listing.reader.as_mut().map_or(Ok(false), |reader| reader.feed(bytes, &mut batch));
         match outcome {
-            Ok(()) => {
+            Ok(more) => {
                 self.items(listing.attempt, batch);
                 self.state = State::Listing(listing);
+                more
             }
-            Err(error) => self.listing_broken(now, listing, &error),
+            Err(error) => {
+                self.listing_broken(now, listing, &error);
+                false
+            }
         }
     }
 
     fn items(&mut self, attempt: u64, batch: RawBatch) {
         if !batch.is_empty() {
-            self.effects.push_back(Effect::Items { attempt, staged: true, batch });
+            self.effects.push_back(Effect::Items { attempt, staged: true, doubt: self.memory.latest, batch });
         }
     }
 
@@ -196,40 +205,49 @@ impl Reflector {
             self.next_page(now, listing, end.continue_token);
             return;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &listing.ask, Phase::Listing) {
+        let set_back = self.memory.is_older(&version);
+        if set_back && !self.accept_older(now, &version, &listing.ask, Phase::Listing) {
             // Refused once: what the newest state says is then the truth.
             self.discard();
             self.begin_pages_at(now, Ask::Latest, self.config.page_size);
             return;
         }
         self.memory.echoed = matches!(&listing.ask, Ask::NotOlder(asked) if *asked == version);
-        self.memory.heard(now);
-        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone() });
+        if set_back {
+            self.memory.set_back = Some(listing.attempt);
+        }
+        let set_back = self.memory.set_back.is_some();
+        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone(), set_back });
         listing.version = Some(version);
         self.state = State::Listing(listing);
     }
 
     /// Judges a list that is older than the cache: a cache that lags is refused, the newest state is believed.
-    pub(super) fn accept_older(&mut self, version: &Version, ask: &Ask, phase: Phase) -> bool {
+    pub(super) fn accept_older(&mut self, now: Time, version: &Version, ask: &Ask, phase: Phase) -> bool {
         let known = &self.memory.version;
         if *ask == Ask::Latest {
             let text =
                 format!("the server is at version {version} and was at {known}: it was set back to an older state");
-            self.report(phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            self.report(now, phase, Fault::new(reason::WENT_BACKWARDS, text), None);
+            // It is announced: what is listed next is measured against this.
+            self.memory.version = version.clone();
             return true;
         }
         let text = format!("a cache answered with version {version}, older than {known}; asking for the newest state");
-        self.report(phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
+        self.report(now, phase, Fault::new(reason::STALE_LIST, text), Some(crate::time::Duration::ZERO));
         self.memory.latest = true;
         false
     }
 
     /// The list is in the cache.
     pub(crate) fn applied(&mut self, now: Time, attempt: u64) {
+        self.memory.set_back = self.memory.set_back.filter(|from| attempt < *from);
         if let State::Listing(Listing { exchange: None, attempt: mine, version: Some(version), .. }) = &self.state {
             if *mine == attempt {
                 self.memory.version = version.clone();
                 self.memory.latest = false;
+                self.memory.heard(now);
+                self.memory.repeats.forget(Phase::Listing);
                 self.begin_watch(now);
             }
         }
@@ -249,7 +267,7 @@ impl Reflector {
             State::Opening(_) | State::Watching(_) | State::Probing(_) => (Phase::Streaming, false),
         };
         if is_replaced {
-            self.report(phase, fault, None);
+            self.report(now, phase, fault, None);
             return;
         }
         self.abandon();
@@ -294,7 +312,7 @@ impl Reflector {
         if listing.pages > 1 && listing.limit > 0 {
             // The token aged out: pages of this size take too long, so all at once (client-go does the same). A server
             // that makes pages all the same gets no third try for free.
-            self.report(Phase::Listing, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Listing, fault, Some(crate::time::Duration::ZERO));
             self.begin_pages_at(now, listing.ask.clone(), 0);
             return;
         }
@@ -302,7 +320,7 @@ impl Reflector {
         self.memory.latest = true;
         let wait = if tried_latest { wait } else { Wait::None };
         let wait = self.wait(wait);
-        self.report(Phase::Listing, fault, Some(wait));
+        self.report(now, Phase::Listing, fault, Some(wait));
         if tried_latest {
             self.go_on(now, now + wait, Next::List);
         } else {

@@ -27,8 +27,9 @@
 //!   any state ── stop ──► Stopped
 //! ```
 //!
-//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request in flight,
-//! `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the state.
+//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request
+//! in flight, `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the
+//! state.
 //!
 //! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
 //! `Idle`, `Stopped` and a list that waits for its commit has a deadline; the version to resume from never comes from
@@ -37,6 +38,7 @@
 mod backoff;
 mod exchange;
 pub(crate) mod failure;
+mod health;
 mod listing;
 mod opening;
 mod probing;
@@ -48,7 +50,8 @@ mod tuning;
 mod watching;
 
 pub use failure::{Failure, reason};
-pub use tuning::Tuning;
+pub use health::Health;
+pub use tuning::{Tuning, why};
 
 use crate::decode::foreign;
 use crate::object::{Resource, Version};
@@ -61,7 +64,8 @@ use alloc::vec::Vec;
 use backoff::{BackingOff, Backoff, Next, Wait};
 use core::fmt;
 use exchange::Exchange;
-use failure::Fault;
+use failure::{Fault, Repeats};
+use health::Record;
 use listing::Listing;
 use opening::Opening;
 use probing::Probing;
@@ -176,16 +180,20 @@ pub enum End {
 pub(crate) enum Effect {
     Send(Request),
     Cancel(RequestId),
-    /// Items to decode. `staged`: part of a list that shows only when it is finished.
+    /// Items to decode. `staged`: part of a list that shows only when it is finished. `doubt`: the list asks for the newest
+    /// state and may turn out to be older than ours, so a version that we know need not stand for what we know.
     Items {
         attempt: u64,
         staged: bool,
+        doubt: bool,
         batch: RawBatch,
     },
-    /// The staged list is complete and stands for `version`.
+    /// The staged list is complete and stands for `version`. `set_back`: the server was set back to it, so versions that
+    /// the store knows may stand for other contents now.
     Finish {
         attempt: u64,
         version: Version,
+        set_back: bool,
     },
     /// The staged list of this attempt will never be complete.
     Discard {
@@ -216,6 +224,9 @@ struct Memory {
     version: Version,
     /// The next list must ask for the newest state: our version is of no use to the server.
     latest: bool,
+    /// The server was set back to an older state: until a list of this attempt or a later one is in the store, a version
+    /// that we know may stand for another content.
+    set_back: Option<u64>,
     /// The list that echoed our own version; if its watch is expired as well, that cache is of no use.
     echoed: bool,
     /// Streaming lists are given up for the life of this machine.
@@ -237,6 +248,8 @@ struct Memory {
     unanswered_since: Option<Time>,
     /// What the wall clock said last, since 1970, and when.
     wall: Option<(Duration, Time)>,
+    repeats: Repeats,
+    record: Record,
 }
 
 /// The machine.
@@ -258,6 +271,7 @@ impl Reflector {
             memory: Memory {
                 version: Version::default(),
                 latest: false,
+                set_back: None,
                 echoed: false,
                 streaming_refused: false,
                 streaming_tries: 0,
@@ -271,6 +285,8 @@ impl Reflector {
                 quiet_since: Time::ZERO,
                 unanswered_since: None,
                 wall: None,
+                repeats: Repeats::default(),
+                record: Record::default(),
             },
             backoff: Backoff::new(&config.tuning),
             config,
@@ -289,6 +305,10 @@ impl Reflector {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.memory.record.health()
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {
@@ -343,6 +363,7 @@ impl Reflector {
         let unix = self.memory.unix(now);
         let Some(exchange) = self.exchange_mut(id).filter(|exchange| exchange.awaits_head()) else { return };
         exchange.at_unix(unix);
+        self.memory.record.contact(now);
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_head(now, state, head),
             State::Streaming(state) => self.streaming_head(now, state, head),
@@ -353,18 +374,27 @@ impl Reflector {
         self.check(now);
     }
 
-    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &[u8]) {
-        if !self.exchange_mut(id).is_some_and(|exchange| exchange.body(now, bytes)) {
-            return;
+    /// Reads from the front of `bytes`. True if there is more to come of this body, also if nothing is left there: it is
+    /// to be called again when there is room for that.
+    pub(crate) fn body(&mut self, now: Time, id: RequestId, bytes: &mut &[u8]) -> bool {
+        let Some(exchange) = self.exchange_mut(id) else { return false };
+        let is_read = exchange.body(now, bytes);
+        self.memory.record.contact(now);
+        if !is_read {
+            return false;
         }
-        match core::mem::replace(&mut self.state, State::Idle) {
+        let more = match core::mem::replace(&mut self.state, State::Idle) {
             State::Listing(state) => self.listing_body(now, state, bytes),
             State::Streaming(state) => self.streaming_body(now, state, bytes),
             State::Watching(state) => self.watching_body(now, state, bytes),
             State::Probing(state) => self.probing_body(now, state, bytes),
-            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => self.state = state,
-        }
+            state @ (State::Opening(_) | State::Idle | State::Backoff(_) | State::Stopped) => {
+                self.state = state;
+                false
+            }
+        };
         self.check(now);
+        more && self.in_flight() == Some(id)
     }
 
     pub(crate) fn end(&mut self, now: Time, id: RequestId, end: &End) {
@@ -552,7 +582,7 @@ impl Reflector {
         self.backoff.next(wait, &self.config.tuning, &mut self.rng)
     }
 
-    fn report(&mut self, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
+    fn report(&mut self, now: Time, phase: Phase, fault: Fault, retry_in: Option<Duration>) {
         if fault.code == 401 {
             self.memory.refresh_credentials = true;
         }
@@ -560,27 +590,31 @@ impl Reflector {
             // Whatever fell silent, its connection is not to be trusted.
             self.memory.fresh_connection = true;
         }
+        self.memory.record.failed(now);
+        let repeats = self.memory.repeats.count(phase, &fault);
         let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
         let Fault { code, reason, message } = fault;
-        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, retry_in }));
+        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, repeats, retry_in }));
     }
 
     /// Reports a fault and goes on after the wait that it costs.
     fn fail(&mut self, now: Time, phase: Phase, fault: Fault, wait: Wait, next: Next) {
         let wait = self.wait(wait);
-        self.report(phase, fault, Some(wait));
+        self.report(now, phase, fault, Some(wait));
         self.go_on(now, now + wait, next);
     }
 
     /// An event or a bookmark came.
     fn news(&mut self, now: Time) {
         self.memory.heard(now);
+        self.memory.record.good();
         self.alive();
     }
 
     /// Notes that a watch lives.
     fn alive(&mut self) {
         self.backoff.reset(&self.config.tuning);
+        self.memory.repeats.forget(Phase::Watching);
         self.memory.short_watches = 0;
         self.memory.internal_errors = 0;
         self.memory.was_silent = false;
@@ -591,6 +625,16 @@ impl Reflector {
 
     #[cfg(debug_assertions)]
     fn check(&self, _now: Time) {
+        assert!(
+            self.rests() || self.deadline().is_some_and(|deadline| why::ALL.contains(&deadline.why)),
+            "a reflector that is {} has neither a timer that is known nor rest (B009)",
+            self.phase
+        );
+    }
+
+    /// True where no timer runs: nothing was asked for, a list is on its way into the store, or we do not read.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn rests(&self) -> bool {
         let resting = match &self.state {
             State::Idle | State::Stopped => true,
             State::Listing(state) => state.is_finished(),
@@ -598,12 +642,23 @@ impl Reflector {
                 false
             }
         };
-        let paused = self.exchange().is_some() && self.deadline().is_none();
-        assert!(
-            resting || paused || self.deadline().is_some(),
-            "a reflector that is {} has neither a timer nor rest (B009)",
-            self.phase
-        );
+        resting || self.exchange().is_some_and(Exchange::is_paused)
+    }
+
+    /// The state by name, with what sets its timer.
+    #[cfg(test)]
+    pub(crate) fn state_name(&self) -> &'static str {
+        match &self.state {
+            State::Idle => "idle",
+            State::Listing(state) if state.is_finished() => "finished list",
+            State::Listing(_) => "listing",
+            State::Streaming(_) => "streaming",
+            State::Opening(_) => "opening",
+            State::Watching(_) => "watching",
+            State::Probing(_) => "probing",
+            State::Backoff(_) => "backoff",
+            State::Stopped => "stopped",
+        }
     }
 }
 

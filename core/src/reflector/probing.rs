@@ -18,7 +18,7 @@ use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
 use super::listing::PageReader;
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use super::{Ask, Effect, End, Memory, Phase, Reflector, State};
 use crate::object::Version;
 use crate::time::{Deadline, Duration, Time};
@@ -36,7 +36,7 @@ impl Probing {
     pub(super) fn deadline(&self, tuning: &Tuning) -> Deadline {
         // A server that ignores the limit may send a long list, but no longer than this: meanwhile nobody watches.
         let at = self.exchange.sent_at + tuning.list_head.saturating_add(tuning.list_silence);
-        let whole = Deadline { at, why: "end of a version probe" };
+        let whole = Deadline { at, why: why::END_OF_PROBE };
         match self.exchange.deadline(tuning, Some(tuning.list_silence)) {
             Some(part) if part.at <= whole.at => part,
             Some(_) | None => whole,
@@ -45,9 +45,11 @@ impl Probing {
 }
 
 impl Memory {
-    /// When a watch without news is given up for a probe; never if there is no version to compare.
-    pub(super) fn probe_at(&self, tuning: &Tuning) -> Option<Time> {
-        (!self.version.is_unset()).then(|| self.quiet_since + tuning.version_probe.max(tuning.pace))
+    /// When a stream that was opened at `opened_at`, and watches without news, is given up for a probe. Never if there is
+    /// no version to compare. What waited for the stream comes right behind its head: it has a second for that.
+    pub(super) fn probe_at(&self, tuning: &Tuning, opened_at: Time) -> Option<Time> {
+        let due = (self.quiet_since + tuning.version_probe).max(opened_at + tuning.short_watch);
+        (!self.version.is_unset()).then_some(due)
     }
 }
 
@@ -73,12 +75,18 @@ impl Reflector {
         }
     }
 
-    pub(super) fn probing_body(&mut self, now: Time, mut probing: Probing, bytes: &[u8]) {
+    pub(super) fn probing_body(&mut self, now: Time, mut probing: Probing, bytes: &mut &[u8]) -> bool {
         let mut unwanted = RawBatch::new();
-        let read = probing.reader.as_mut().map_or(Ok(()), |reader| reader.feed(bytes, &mut unwanted));
+        let read = probing.reader.as_mut().map_or(Ok(false), |reader| reader.feed(bytes, &mut unwanted));
         match read {
-            Ok(()) => self.state = State::Probing(probing),
-            Err(error) => self.probing_broken(now, &probing, &error),
+            Ok(more) => {
+                self.state = State::Probing(probing);
+                more
+            }
+            Err(error) => {
+                self.probing_broken(now, &probing, &error);
+                false
+            }
         }
     }
 
@@ -128,10 +136,11 @@ impl Reflector {
             "the server is at version {newest} and was at {known}: it was set back to an older state, and its watch is \
              silent"
         );
-        self.report(Phase::Listing, Fault::new(reason::WENT_BACKWARDS, text), Some(Duration::ZERO));
+        self.report(now, Phase::Listing, Fault::new(reason::WENT_BACKWARDS, text), Some(Duration::ZERO));
         // It is announced: what is listed next is measured against this. No watch starts from here before it is listed.
         self.memory.version = newest;
         self.memory.latest = true;
+        self.memory.set_back = Some(self.attempts + 1);
         self.begin_list(now);
     }
 

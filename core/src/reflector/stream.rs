@@ -3,6 +3,10 @@
 use crate::wire::{Body, Control, Fed, FrameDecoder, Limits, RawBatch, WireError};
 use smallvec::SmallVec;
 
+/// How much content is made of a body at a time; the rest of the input is read when there is room. gzip makes a thousand
+/// bytes of one, so one read of 64 KiB may stand for 64 MiB.
+pub(super) const AT_A_TIME: usize = 256 * 1024;
+
 pub(super) struct StreamReader {
     body: Body,
     frames: FrameDecoder,
@@ -19,8 +23,9 @@ impl StreamReader {
         StreamReader { body, frames: FrameDecoder::new(limits) }
     }
 
-    /// Reads everything that `bytes` complete. Nothing follows a broken piece.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> SmallVec<[Piece; 2]> {
+    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and gives what is complete: nothing follows a broken
+    /// piece. False if that was all that can be made of them.
+    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> (SmallVec<[Piece; 2]>, bool) {
         let mut pieces = SmallVec::new();
         let mut batch = RawBatch::new();
         let flush = |batch: &mut RawBatch, pieces: &mut SmallVec<[Piece; 2]>| {
@@ -28,16 +33,21 @@ impl StreamReader {
                 pieces.push(Piece::Events(core::mem::take(batch)));
             }
         };
-        loop {
-            let mut plain = match self.body.pull(&mut bytes) {
+        let mut made = 0;
+        while made < AT_A_TIME {
+            let mut plain = match self.body.pull(bytes) {
                 Ok(Some(plain)) => plain,
-                Ok(None) => break,
+                Ok(None) => {
+                    flush(&mut batch, &mut pieces);
+                    return (pieces, false);
+                }
                 Err(error) => {
                     flush(&mut batch, &mut pieces);
                     pieces.push(Piece::Broken(error));
-                    return pieces;
+                    return (pieces, false);
                 }
             };
+            made += plain.len();
             batch.reserve(plain.len());
             while !plain.is_empty() {
                 match self.frames.feed(plain, &mut batch) {
@@ -50,12 +60,12 @@ impl StreamReader {
                     Err(error) => {
                         flush(&mut batch, &mut pieces);
                         pieces.push(Piece::Broken(error));
-                        return pieces;
+                        return (pieces, false);
                     }
                 }
             }
         }
         flush(&mut batch, &mut pieces);
-        pieces
+        (pieces, self.body.may_have_more(bytes))
     }
 }

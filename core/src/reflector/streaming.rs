@@ -4,8 +4,11 @@
 //! sent ──200──► initial events ──end marker──► Watching (the same stream goes on)
 //!   │ refused, 429, Retry-After: Backoff, again   │ ended or silent without the marker: Backoff, then again;
 //!   │ 410, too large: at once for the newest      │ after three tries pages for good
-//!   └ anything else: pages, at once
+//!   │ 400, 405, 406, 415, 422: pages, at once and for good
+//!   └ anything else: pages, at once; the next list streams again
 //! ```
+//!
+//! Who asks for [`ListStrategy::Streaming`] gets no pages: what leads to them here is Backoff, then again.
 
 use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
@@ -83,12 +86,17 @@ impl Reflector {
         }
     }
 
-    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &[u8]) {
+    pub(super) fn streaming_body(&mut self, now: Time, mut streaming: Streaming, bytes: &mut &[u8]) -> bool {
         let Some(reader) = streaming.reader.as_mut() else {
             self.state = State::Streaming(streaming);
-            return;
+            return false;
         };
-        let mut pieces = reader.feed(bytes).into_iter();
+        let (pieces, more) = reader.feed(bytes);
+        self.streaming_pieces(now, streaming, pieces.into_iter());
+        more
+    }
+
+    fn streaming_pieces(&mut self, now: Time, streaming: Streaming, mut pieces: impl Iterator<Item = Piece>) {
         while let Some(piece) = pieces.next() {
             match piece {
                 Piece::Events(batch) => {
@@ -96,7 +104,12 @@ impl Reflector {
                         self.streaming_cut(now, &streaming, fault);
                         return;
                     }
-                    self.effects.push_back(Effect::Items { attempt: streaming.attempt, staged: true, batch });
+                    self.effects.push_back(Effect::Items {
+                        attempt: streaming.attempt,
+                        staged: true,
+                        doubt: self.memory.latest,
+                        batch,
+                    });
                 }
                 Piece::Control(Control::Bookmark { version, initial_events_end: true }) => {
                     let Some(watching) = self.streamed(now, streaming, version) else { return };
@@ -132,7 +145,8 @@ impl Reflector {
             self.streaming_cut(now, &streaming, Fault::new(reason::UNDECODABLE, text));
             return None;
         }
-        if self.memory.is_older(&version) && !self.accept_older(&version, &streaming.ask, Phase::Streaming) {
+        let set_back = self.memory.is_older(&version);
+        if set_back && !self.accept_older(now, &version, &streaming.ask, Phase::Streaming) {
             self.effects.push_back(Effect::Cancel(streaming.exchange.id));
             self.discard();
             self.begin_stream(now);
@@ -140,10 +154,16 @@ impl Reflector {
         }
         self.memory.echoed = matches!(&streaming.ask, Ask::NotOlder(asked) if *asked == version);
         self.memory.heard(now);
+        self.memory.repeats.forget(Phase::Streaming);
+        self.memory.record.opened();
         self.memory.streaming_tries = 0;
         self.memory.latest = false;
         self.memory.version = version.clone();
-        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version });
+        if set_back {
+            self.memory.set_back = Some(streaming.attempt);
+        }
+        let set_back = self.memory.set_back.is_some();
+        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version, set_back });
         let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");
         Some(Watching::new(exchange, attempt, reader))
@@ -224,7 +244,7 @@ impl Reflector {
             self.fail(now, Phase::Streaming, fault, wait, Next::List);
             return;
         }
-        self.report(Phase::Streaming, fault, Some(Duration::ZERO));
+        self.report(now, Phase::Streaming, fault, Some(Duration::ZERO));
         self.begin_pages(now);
     }
 

@@ -5,8 +5,10 @@
 mod clock;
 mod flow;
 mod harness;
+mod health;
 mod listing;
 mod opening;
+mod pace;
 mod probing;
 mod random;
 mod streaming;

@@ -2,6 +2,36 @@
 
 use crate::time::Duration;
 
+/// What an informer's [`Deadline`](crate::time::Deadline) is for: its `why`. Every state but an idle and a stopped one, a
+/// list on its way into the store and a body that we do not read ourselves waits for one of these at all times.
+pub mod why {
+    /// The connection of a request must stand: [`connect`](super::Tuning::connect) after the sending.
+    pub const CONNECTING: &str = "connecting";
+    /// The head of an answer must be there: [`list_head`](super::Tuning::list_head) or
+    /// [`watch_head`](super::Tuning::watch_head) after the sending.
+    pub const HEAD: &str = "head of an answer";
+    /// A byte of an open body must come: [`list_silence`](super::Tuning::list_silence) or
+    /// [`watch_silence`](super::Tuning::watch_silence) after the last one.
+    pub const SILENCE: &str = "silence of a body";
+    /// The server should have ended a watch by itself: [`watch_grace`](super::Tuning::watch_grace) after the time that it
+    /// was asked for. A streaming list that was not complete by then has failed.
+    pub const END_OF_WATCH: &str = "end of a watch";
+    /// The body of a failed request counts as read: [`error_body`](super::Tuning::error_body) after its head.
+    pub const ERROR_BODY: &str = "body of a failure";
+    /// The wait before the next request is over.
+    pub const BACKOFF: &str = "backoff";
+    /// A watch was without news for [`version_probe`](super::Tuning::version_probe).
+    pub const PROBE: &str = "version probe";
+    /// The answer to a version probe must be complete: `list_head` and `list_silence` after the sending, together.
+    pub const END_OF_PROBE: &str = "end of a version probe";
+    /// A handler's resync period is over.
+    pub const RESYNC: &str = "resync";
+
+    /// All of them.
+    pub const ALL: [&str; 9] =
+        [CONNECTING, HEAD, SILENCE, END_OF_WATCH, ERROR_BODY, BACKOFF, PROBE, END_OF_PROBE, RESYNC];
+}
+
 /// Waits and bounds of a reflector. The defaults are right for a real cluster; a test may shorten them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,8 +56,8 @@ pub struct Tuning {
     pub watch_silence: Duration,
     /// How long a watch may be without an event or bookmark, over however many streams, before the server is asked for
     /// its newest version (C25). One that was set back to an older backup accepts a watch from the future and is silent
-    /// until it has got there again; a list of one object every 10 minutes is little to find that out. At least `pace`
-    /// counts; `Duration::MAX` is never.
+    /// until it has got there again; a list of one object every 10 minutes is little to find that out. A stream
+    /// that was just opened has `short_watch` before it is given up for this; `Duration::MAX` is never.
     pub version_probe: Duration,
     /// How far the wall clock must run ahead of ours for a suspend of the machine, in which ours stood still: longer than
     /// a clock that is set right is wrong, as a rule, and than any peer waits. An open watch is opened anew.

@@ -15,7 +15,7 @@ use super::backoff::{Next, Wait};
 use super::exchange::Exchange;
 use super::failure::{Fault, reason};
 use super::stream::{Piece, StreamReader};
-use super::tuning::Tuning;
+use super::tuning::{Tuning, why};
 use super::{Effect, End, Memory, Phase, Reflector, State, unreadable};
 use crate::object::Version;
 use crate::time::{Deadline, Time};
@@ -40,14 +40,16 @@ impl Watching {
         // A server that sends no bookmarks is quiet by nature.
         let silence = (memory.unbookmarked < tuning.unbookmarked_streams).then_some(tuning.watch_silence);
         let stream = self.exchange.deadline(tuning, silence)?;
-        Deadline::sooner(memory.probe_at(tuning).map(|at| Deadline { at, why: "version probe" }), Some(stream))
+        let probe = memory.probe_at(tuning, self.exchange.opened_at).map(|at| Deadline { at, why: why::PROBE });
+        Deadline::sooner(probe, Some(stream))
     }
 }
 
 impl Reflector {
-    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &[u8]) {
-        let pieces = watching.reader.feed(bytes).into_iter();
-        self.watching_pieces(now, watching, pieces);
+    pub(super) fn watching_body(&mut self, now: Time, mut watching: Watching, bytes: &mut &[u8]) -> bool {
+        let (pieces, more) = watching.reader.feed(bytes);
+        self.watching_pieces(now, watching, pieces.into_iter());
+        more
     }
 
     pub(super) fn watching_pieces(&mut self, now: Time, mut watching: Watching, pieces: impl Iterator<Item = Piece>) {
@@ -104,6 +106,7 @@ impl Reflector {
         });
         if !batch.is_empty() {
             watching.seen += batch.len() as u64;
+            self.memory.record.event(now);
             self.news(now);
             // I28: an object without a version moves nothing.
             let last = batch.iter().filter(|item| !item.version.is_empty()).last();
@@ -111,7 +114,7 @@ impl Reflector {
                 self.memory.version = Version::new(item.version);
                 self.memory.echoed = false;
             }
-            self.effects.push_back(Effect::Items { attempt: watching.attempt, staged: false, batch });
+            self.effects.push_back(Effect::Items { attempt: watching.attempt, staged: false, doubt: false, batch });
         }
         fault
     }
@@ -152,14 +155,14 @@ impl Reflector {
         self.note_health(now, &watching);
         // Whatever kept this stream silent, its connection is not to be trusted.
         self.memory.fresh_connection = true;
-        if self.memory.probe_at(&self.config.tuning).is_some_and(|at| at <= due) {
+        if self.memory.probe_at(&self.config.tuning, watching.exchange.opened_at).is_some_and(|at| at <= due) {
             self.begin_probe(now);
             return;
         }
         let tuning = &self.config.tuning;
         if watching.exchange.is_overdue(due, tuning) {
             let fault = Fault::late("the end of a watch that the server should have closed");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
             self.begin_watch(now);
             return;
         }
@@ -173,7 +176,7 @@ impl Reflector {
         }
         if core::mem::replace(&mut self.memory.was_silent, true) {
             let fault = Fault::late("any event or bookmark of a watch, twice in a row");
-            self.report(Phase::Watching, fault, Some(crate::time::Duration::ZERO));
+            self.report(now, Phase::Watching, fault, Some(crate::time::Duration::ZERO));
         }
         self.begin_watch(now);
     }
@@ -189,7 +192,11 @@ impl Reflector {
     }
 
     fn note_health(&mut self, now: Time, watching: &Watching) {
-        if now.since(watching.exchange.opened_at) >= self.config.tuning.healthy_watch {
+        let (open_for, tuning) = (now.since(watching.exchange.opened_at), &self.config.tuning);
+        if open_for >= tuning.short_watch {
+            self.memory.record.good();
+        }
+        if open_for >= tuning.healthy_watch {
             self.alive_for_long();
         }
     }

@@ -149,7 +149,8 @@ impl Index {
         self.numbers.set(slot, number);
     }
 
-    fn find(&self, value: &str) -> Option<u32> {
+    /// The number of the bucket of `value`, if anyone has it.
+    pub(crate) fn find(&self, value: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(value);
         self.by_value.find(hash, |number| *self.buckets[*number as usize].value == *value).copied()
     }
@@ -189,6 +190,16 @@ impl Index {
     /// The slots that have `value`, in rising order.
     pub(crate) fn slots(&self, value: &str) -> postings::Iter<'_> {
         self.find(value).map_or(&Postings::NONE, |number| &self.buckets[number as usize].slots).iter()
+    }
+
+    /// The slots of a bucket that was [found](Self::find), in rising order.
+    pub(crate) fn slots_in(&self, bucket: u32) -> postings::Iter<'_> {
+        self.buckets[bucket as usize].slots.iter()
+    }
+
+    /// The slots of all values that `wanted` wants.
+    pub(crate) fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Slot> {
+        self.buckets.iter().filter(move |bucket| wanted(&bucket.value)).flat_map(|bucket| bucket.slots.iter())
     }
 
     /// The values in use, each with the number of its objects.
@@ -312,6 +323,7 @@ impl Lists {
 
 /// Numbers by slot, in chunks: an array in one piece would be copied as it grows, with readers waiting.
 #[derive(Clone, Default)]
+#[allow(clippy::vec_box)] // the box is the point: growing moves a pointer, not a kilobyte
 struct BySlot(Vec<Box<[Number; BY_SLOT]>>);
 
 /// A chunk is 1 KiB: an index over few objects costs no more.

@@ -39,7 +39,10 @@ pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
 
-use crate::decode::{BadItem, Guard, Indexers, Item};
+pub(crate) use def::Source;
+pub(crate) use index::Index;
+
+use crate::decode::{BadItem, Guard, Indexers, Item, NoGuard};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, Uid, Version};
 use alloc::collections::BTreeMap;
@@ -50,7 +53,6 @@ use core::hash::BuildHasher;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
-use index::Index;
 use slots::{SlotSet, Slots};
 use smallvec::SmallVec;
 use value::ValueType;
@@ -61,12 +63,14 @@ pub struct Fresh<T> {
     pub(crate) values: SmallVec<[Values; 1]>,
     /// Which set of index functions made `values`.
     pub(crate) generation: u64,
+    /// Where the version alone may not say that the store has this object already: what compares contents.
+    pub(crate) same: Option<fn(&T, &T) -> bool>,
 }
 
 impl<T> Fresh<T> {
     /// An object whose index values the store computes itself.
     pub(crate) fn bare(object: Obj<T>) -> Self {
-        Fresh { object, values: SmallVec::new(), generation: u64::MAX }
+        Fresh { object, values: SmallVec::new(), generation: u64::MAX, same: None }
     }
 
     /// Computes the values anew if other index functions made them.
@@ -78,13 +82,13 @@ impl<T> Fresh<T> {
         let ran = guard.run(&mut || again = Some(indexers.fresh(self.object.clone())));
         match (ran, again) {
             (Ok(()), Some(again)) => {
-                *self = again;
+                *self = Fresh { same: self.same, ..again };
                 Ok(())
             }
             (ran, _) => {
                 let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
                 let reason = format!("an index function panicked: {panic}");
-                Err(BadItem { key: Some(self.object.key().clone()), version: self.object.version().clone(), reason })
+                Err(BadItem::new(Some(self.object.key().clone()), self.object.version().clone(), reason))
             }
         }
     }
@@ -117,6 +121,15 @@ impl<T> Commit<T> {
         match &self.change {
             Change::Replace(staged) => Some(staged),
             Change::Events(_) | Change::Nothing => None,
+        }
+    }
+
+    /// Drops from a list what the store turns out to have already, after a server was set back or might have been. May
+    /// compare contents, which is user code: call it under no lock that a reader takes, with what gives the store's object
+    /// of a key and its place; then [`Store::commit`] compares none. A comparison that panics counts as a difference.
+    pub fn settle(&mut self, guard: &dyn Guard, known: impl Fn(&str) -> Option<(Slot, Obj<T>)>) {
+        if let Change::Replace(staged) = &mut self.change {
+            staged.settle(guard, known);
         }
     }
 
@@ -268,7 +281,7 @@ impl<T> Store<T> {
         value: &str,
     ) -> Result<impl ExactSizeIterator<Item = &'a Obj<T>> + use<'a, T>, IndexError> {
         let slots = self.index(index)?.slots(value);
-        Ok(slots.map(|slot| self.slots.get(slot).expect("an index holds slots in use only (I7)")))
+        Ok(slots.map(|slot| self.at(slot)))
     }
 
     /// The objects that have `value` in the index called `index`, whose values are of type `V`.
@@ -333,52 +346,64 @@ impl<T> Store<T> {
     }
 
     /// Adds an index and fills it with what is there. Runs the index function on every object; a runtime that wants no
-    /// user code under its lock prepares the values with [`PreparedIndex`] first.
+    /// user code under its lock takes the three steps one by one, the second of them under no lock.
     ///
     /// # Errors
     ///
     /// If the name is taken; nothing changes then.
     pub fn add_index(&mut self, def: IndexDef<T>) -> Result<(), IndexError> {
-        let prepared = PreparedIndex::new(def, &self.snapshot());
+        let prepared = self.begin_index(def)?.build(&NoGuard)?;
         self.install_index(prepared)
     }
 
-    /// Adds an index whose values are computed already. Objects that changed since the snapshot are computed here.
+    /// The first step to a new index: what is there now.
     ///
     /// # Errors
     ///
-    /// If the name is taken; nothing changes then.
+    /// If the name is taken.
+    pub fn begin_index(&self, def: IndexDef<T>) -> Result<IndexBuild<T>, IndexError> {
+        self.check_index_name(&def)?;
+        Ok(IndexBuild { def, snapshot: self.snapshot(), hasher: self.hasher.clone() })
+    }
+
+    /// The last step: the index is there. It costs a look at each chunk of objects; what changed since the first step is
+    /// computed here.
+    ///
+    /// # Errors
+    ///
+    /// If the name was taken meanwhile; nothing changes then.
     pub fn install_index(&mut self, prepared: PreparedIndex<T>) -> Result<(), IndexError> {
-        if self.has_index(prepared.def.name()) {
-            return Err(IndexError::Exists(String::from(prepared.def.name())));
-        }
-        let mut index = Index::new(&prepared.def, self.hasher.clone());
-        let mut ready = prepared.values.into_iter().peekable();
-        for (slot, object) in self.slots.iter() {
-            match ready.next_if(|(before, _)| Obj::ptr_eq(before, object)) {
-                Some((_, values)) => index.add(slot, object, &values),
-                None => index.add(slot, object, &prepared.def.values(object)),
+        let PreparedIndex { def, mut index, snapshot } = prepared;
+        self.check_index_name(&def)?;
+        for (slot, object) in self.slots.changed_since(&snapshot) {
+            index.clear(slot);
+            if let Some(object) = object {
+                index.add(slot, object, &def.values(object));
             }
         }
         self.indexes.push(index);
-        let list = self.indexers.list.iter().cloned().chain([prepared.def]).collect();
+        let list = self.indexers.list.iter().cloned().chain([def]).collect();
         self.indexers = Indexers { generation: self.indexers.generation + 1, list };
         self.check();
         Ok(())
     }
 
-    /// Takes an index away.
+    fn check_index_name(&self, def: &IndexDef<T>) -> Result<(), IndexError> {
+        if self.has_index(def.name()) { Err(IndexError::Exists(String::from(def.name()))) } else { Ok(()) }
+    }
+
+    /// Takes an index away, and gives it back: to drop a large one takes time, which no reader should wait for.
     ///
     /// # Errors
     ///
     /// If there is none of this name.
-    pub fn remove_index(&mut self, name: &str) -> Result<(), IndexError> {
+    pub fn remove_index(&mut self, name: &str) -> Result<RemovedIndex, IndexError> {
         let at = self.indexes.iter().position(|index| index.name() == name);
         let at = at.ok_or_else(|| IndexError::Unknown(String::from(name)))?;
-        self.indexes.remove(at);
+        let index = self.indexes.remove(at);
         let list = self.indexers.list.iter().filter(|def| def.name() != name).cloned().collect();
         self.indexers = Indexers { generation: self.indexers.generation + 1, list };
-        Ok(())
+        Ok(RemovedIndex { _index: index })
     }
 
     /// Puts an object in by hand: for a store without an informer. Gives back what was there.
@@ -400,7 +425,8 @@ impl<T> Store<T> {
 
     /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
     /// decoded; [`Commit::reindex`] sees to that before.
-    pub fn commit(&mut self, commit: Commit<T>) -> Committed<T> {
+    pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
+        commit.settle(&NoGuard, |key| self.fresh_slot(key));
         let mut done = Committed::default();
         match commit.change {
             Change::Nothing => {}
@@ -514,6 +540,27 @@ impl<T> Store<T> {
         Some((Slot(slot), self.object(slot)))
     }
 
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().map(|(slot, _)| slot)
+    }
+
+    /// The object of a slot that an index holds.
+    pub(crate) fn at(&self, slot: Slot) -> &Obj<T> {
+        self.slots.get(slot).expect("an index holds slots in use only (I7)")
+    }
+
+    /// The index that has its values from `source`, whatever its name.
+    pub(crate) fn index_from(&self, source: impl Fn(&Source) -> bool) -> Option<&Index> {
+        self.indexes.iter().find(|index| source(index.source()))
+    }
+
+    /// The object of a key and its place, if it is the newest that the server has of it as far as we know: for
+    /// [`Commit::settle`].
+    pub fn fresh_slot(&self, key: &str) -> Option<(Slot, Obj<T>)> {
+        let slot = self.find(key).filter(|slot| !self.stale.contains(*slot))?;
+        Some((slot, self.slots.get(slot)?.clone()))
+    }
+
     pub(crate) fn is_stale(&self, slot: Slot) -> bool {
         self.stale.contains(slot)
     }
@@ -542,7 +589,7 @@ impl<T> Store<T> {
         self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
     }
 
-    fn index(&self, name: &str) -> Result<&Index, IndexError> {
+    pub(crate) fn index(&self, name: &str) -> Result<&Index, IndexError> {
         let found = self.indexes.iter().find(|index| index.name() == name);
         found.ok_or_else(|| IndexError::Unknown(String::from(name)))
     }
@@ -616,33 +663,42 @@ pub(crate) fn same_incarnation(a: &Uid, b: &Uid) -> bool {
     a == b || a.is_empty() || b.is_empty()
 }
 
-/// The values of a new index, computed over a snapshot while the store goes on.
-pub struct PreparedIndex<T> {
+/// A new index that is to be filled with what was there when it was [begun](Store::begin_index).
+pub struct IndexBuild<T> {
     def: IndexDef<T>,
-    values: Vec<(Obj<T>, Values)>,
+    snapshot: Snapshot<T>,
+    hasher: SeedableRandomState,
 }
 
-impl<T> PreparedIndex<T> {
-    /// Runs the index function on every object of `snapshot`.
-    pub fn new(def: IndexDef<T>, snapshot: &Snapshot<T>) -> Self {
-        let values = snapshot.iter().map(|object| (object.clone(), def.values(object))).collect();
-        PreparedIndex { def, values }
-    }
-
-    /// The same, with panics of the index function caught.
+impl<T> IndexBuild<T> {
+    /// The second step: runs the index function on every object, while readers go on.
     ///
     /// # Errors
     ///
-    /// [`IndexError::Panicked`] names the first object on which it panicked.
-    pub fn guarded(def: IndexDef<T>, snapshot: &Snapshot<T>, guard: &dyn Guard) -> Result<Self, IndexError> {
-        let mut values = Vec::with_capacity(snapshot.len());
-        for object in snapshot.iter() {
-            let ran = guard.run(&mut || values.push((object.clone(), def.values(object))));
-            if let Err(reason) = ran {
+    /// [`IndexError::Panicked`] names the first object on which it panicked, if the guard catches panics.
+    pub fn build(self, guard: &dyn Guard) -> Result<PreparedIndex<T>, IndexError> {
+        let IndexBuild { def, snapshot, hasher } = self;
+        let mut index = Index::new(&def, hasher);
+        for (slot, object) in snapshot.slots() {
+            let mut values = Values::new();
+            if let Err(reason) = guard.run(&mut || values = def.values(object)) {
                 let (index, key) = (String::from(def.name()), object.key().clone());
                 return Err(IndexError::Panicked { index, key, reason });
             }
+            index.add(slot, object, &values);
         }
-        Ok(PreparedIndex { def, values })
+        Ok(PreparedIndex { def, index, snapshot })
     }
+}
+
+/// A new index that is filled, and not yet [installed](Store::install_index).
+pub struct PreparedIndex<T> {
+    def: IndexDef<T>,
+    index: Index,
+    snapshot: Snapshot<T>,
+}
+
+/// An index that was taken away.
+pub struct RemovedIndex {
+    _index: Index,
 }

@@ -95,15 +95,36 @@ impl<T> Slots<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Obj<T>)> {
-        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+        iter(&self.chunks)
+    }
+
+    /// The slots whose object is not the one that it was, with what is there now. Chunks that the snapshot still shares
+    /// are passed over.
+    pub(crate) fn changed_since(&self, before: &Snapshot<T>) -> impl Iterator<Item = (Slot, Option<&Obj<T>>)> {
+        let chunks = self.chunks.iter().enumerate();
+        let chunks =
+            chunks.filter(|(number, now)| !before.chunks.get(*number).is_some_and(|then| Arc::ptr_eq(then, now)));
+        let slots = chunks.flat_map(|(number, chunk)| {
             let from = (number * CHUNK) as u32;
-            chunk.0.iter().enumerate().filter_map(move |(at, object)| Some((Slot(from + at as u32), object.as_ref()?)))
+            chunk.0.iter().enumerate().map(move |(at, object)| (Slot(from + at as u32), object.as_ref()))
+        });
+        slots.filter(|(slot, now)| match (before.get(*slot), now) {
+            (Some(then), Some(now)) => !Obj::ptr_eq(then, now),
+            (None, None) => false,
+            (Some(_), None) | (None, Some(_)) => true,
         })
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot<T> {
         Snapshot { chunks: self.chunks.clone(), len: self.len }
     }
+}
+
+fn iter<T>(chunks: &[Arc<Chunk<T>>]) -> impl Iterator<Item = (Slot, &Obj<T>)> {
+    chunks.iter().enumerate().flat_map(|(number, chunk)| {
+        let from = (number * CHUNK) as u32;
+        chunk.0.iter().enumerate().filter_map(move |(at, object)| Some((Slot(from + at as u32), object.as_ref()?)))
+    })
 }
 
 /// All objects of a store at one instant. It never changes and holds up nobody.
@@ -127,6 +148,15 @@ impl<T> Snapshot<T> {
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The object that lay in `slot` of the store.
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Obj<T>> {
+        self.chunks.get(slot.index() / CHUNK)?.0[slot.index() % CHUNK].as_ref()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (Slot, &Obj<T>)> {
+        iter(&self.chunks)
     }
 
     /// The objects, in no order that a user may rely on.
@@ -200,6 +230,9 @@ mod tests {
         assert_eq!(slots.insert(object(101)), at[3], "a freed slot is used again");
         let now: Vec<_> = slots.iter().map(|(_, o)| **o).collect();
         assert_eq!((now[3], now[70], now.len()), (101, 700, 100));
+        let changed: Vec<_> = slots.changed_since(&before).map(|(slot, now)| (slot, now.map(|now| **now))).collect();
+        assert_eq!(changed, [(at[3], Some(101)), (at[70], Some(700))]);
+        assert_eq!(slots.changed_since(&slots.snapshot()).count(), 0);
         let (mut at, mut walked) = (0, 0);
         while before.next(&mut at).is_some() {
             walked += 1;

@@ -6,7 +6,7 @@
 use super::slots::{Slot, SlotSet};
 use super::{Fresh, Store};
 use crate::decode::{BadItem, Guard, Indexers, Item};
-use crate::object::Key;
+use crate::object::{Key, Obj};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -16,6 +16,8 @@ use hashbrown::HashTable;
 /// A list on its way into the store.
 pub struct Staged<T> {
     pub(super) survivors: SlotSet,
+    /// The server was set back to this list: versions that the store knows may stand for other contents now.
+    set_back: bool,
     /// In the list's order; `None` where a streaming list took an object back.
     pub(super) fresh: Vec<Option<Fresh<T>>>,
     pub(super) bad: Vec<BadItem>,
@@ -30,6 +32,7 @@ impl<T> Default for Staged<T> {
     fn default() -> Self {
         Staged {
             survivors: SlotSet::default(),
+            set_back: false,
             fresh: Vec::new(),
             bad: Vec::new(),
             bad_keys: BTreeSet::new(),
@@ -65,7 +68,35 @@ impl<T> Staged<T> {
         }
     }
 
-    /// True if an item could not be built: what a strict informer asks.
+    /// The list is complete, and the server was set back to it or not.
+    pub(crate) fn complete(mut self, set_back: bool) -> Self {
+        self.set_back = set_back;
+        self
+    }
+
+    /// See [`Commit::settle`](super::Commit::settle).
+    pub(super) fn settle(&mut self, guard: &dyn Guard, known: impl Fn(&str) -> Option<(Slot, Obj<T>)>) {
+        for place in &mut self.fresh {
+            let Some(fresh) = place else { continue };
+            let Some(same) = fresh.same.take() else { continue };
+            let new = &fresh.object;
+            let Some((slot, old)) = known(new.key().as_str()) else { continue };
+            if old.uid() != new.uid() || old.version() != new.version() {
+                continue;
+            }
+            let mut unchanged = !self.set_back;
+            if self.set_back {
+                // After a panic it is as good as different.
+                let _ = guard.run(&mut || unchanged = same(&old, new));
+            }
+            if unchanged {
+                self.survivors.insert(slot);
+                *place = None;
+            }
+        }
+    }
+
+    /// The first item that could not be built: what a strict informer asks.
     pub(crate) fn first_bad(&self) -> Option<&BadItem> {
         self.bad.first()
     }

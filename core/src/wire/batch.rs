@@ -45,6 +45,7 @@ struct Entry {
     start: usize,
     length: u32,
     kind: ItemKind,
+    too_deep: bool,
     /// From `start`; a text with escapes is kept, decoded, behind the JSON.
     spans: [Span; OF_ITEM.end],
 }
@@ -65,9 +66,9 @@ impl RawBatch {
         self.items.is_empty()
     }
 
-    /// The bytes of all items together: what this batch counts for in a budget.
+    /// The bytes of all items together, with what is noted of each: what this batch counts for in a budget.
     pub fn bytes_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.items.len() * size_of::<Entry>()
     }
 
     /// The item at `index`.
@@ -126,7 +127,7 @@ impl RawBatch {
                 *span = Span::new(behind, self.bytes.len() - start);
             }
         }
-        self.items.push(Entry { start, length: json.len() as u32, kind, spans });
+        self.items.push(Entry { start, length: json.len() as u32, kind, too_deep: marks.is_too_deep(), spans });
     }
 
     fn item(&self, entry: &Entry) -> RawItem<'_> {
@@ -141,6 +142,7 @@ impl RawBatch {
             version: text(Field::Version),
             api_version: text(Field::ApiVersion),
             object_kind: text(Field::Kind),
+            too_deep: entry.too_deep,
         }
     }
 }
@@ -151,8 +153,11 @@ impl fmt::Debug for RawBatch {
     }
 }
 
-/// One object as it came. Each text is empty if the object does not have it, or not as a string of valid UTF-8; if a
-/// field stands twice, the last one counts.
+/// One object as it came. Each text is empty if the object does not have it, or not as a string of valid UTF-8.
+///
+/// If a field stands twice, the last one counts, and a second `metadata` replaces the first with all that was in it: what
+/// serde_json makes of a map, and what `k8s-openapi`'s types make of it (types that derive `Deserialize` refuse the object).
+/// Go's decoder would merge the two; an API server writes neither. So identity and body cannot disagree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawItem<'a> {
     /// What the server says of it.
@@ -171,6 +176,8 @@ pub struct RawItem<'a> {
     pub api_version: &'a str,
     /// `kind` of the object; the items of a typed list have none (W1).
     pub object_kind: &'a str,
+    /// It is nested deeper than [`Limits::depth`](super::Limits::depth) allows.
+    pub too_deep: bool,
 }
 
 impl RawItem<'_> {

@@ -61,6 +61,14 @@ impl Body {
         }
     }
 
+    /// True if more may come out, although nothing but `input` goes in any more.
+    pub(crate) fn may_have_more(&self, input: &[u8]) -> bool {
+        match &self.0 {
+            Encoding::Identity => !input.is_empty(),
+            Encoding::Gzip(gunzip) => !input.is_empty() || !gunzip.is_complete(),
+        }
+    }
+
     /// Gives all that can be had from `bytes` to `sink`, in pieces as [`pull`](Self::pull) makes them.
     ///
     /// # Errors

@@ -141,7 +141,7 @@ impl FrameDecoder {
                 }
             }
             let Some(frame) = self.unit.read(Shape::Frame, bytes, at, self.offset, self.limits)? else { break };
-            if let Some(control) = take(frame.json, &frame.marks, out)? {
+            if let Some(control) = take(frame.json, &frame.marks, self.limits, out)? {
                 return Ok(Some(control));
             }
         }
@@ -150,9 +150,14 @@ impl FrameDecoder {
 }
 
 /// Appends the event of a frame, or says what it is instead.
-fn take(frame: &[u8], marks: &Marks, out: &mut RawBatch) -> Result<Option<Control>, WireError> {
+fn take(frame: &[u8], marks: &Marks, limits: Limits, out: &mut RawBatch) -> Result<Option<Control>, WireError> {
     let not_an_event = || WireError::NotAnEvent { prefix: excerpt(frame) };
-    let Some(mut event_type) = marks.text(Field::Type, frame) else {
+    let event_type = marks.text(Field::Type, frame);
+    let is_event = matches!(event_type.as_deref(), Some("ADDED" | "MODIFIED" | "DELETED"));
+    if marks.is_too_deep() && !is_event {
+        return Err(limits.too_deep());
+    }
+    let Some(mut event_type) = event_type else {
         // Some servers send a Status as it is (B023).
         return Status::from_json(frame).map(|status| Some(Control::Error(status))).ok_or_else(not_an_event);
     };

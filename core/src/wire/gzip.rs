@@ -291,7 +291,7 @@ impl fmt::Debug for Gunzip {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use alloc::vec::Vec;
     use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};
@@ -300,7 +300,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A member whose header has the parts that `flags` announce. Says where each of `pieces`, flushed, ends.
-    fn member(flags: u8, pieces: &[&[u8]]) -> (Vec<u8>, Vec<usize>) {
+    pub(crate) fn member(flags: u8, pieces: &[&[u8]]) -> (Vec<u8>, Vec<usize>) {
         let mut gzip = vec![0x1f, 0x8b, 8, flags, 1, 2, 3, 4, 0, 255];
         if flags & EXTRA != 0 {
             gzip.extend([0, 1]); // 256 bytes

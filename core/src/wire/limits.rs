@@ -1,5 +1,7 @@
 //! [`Limits`]: how much of a hostile body is read before it is refused.
 
+use super::error::WireError;
+
 /// The largest frame or item: five times what etcd stores (F41), so that nothing legal is refused.
 const FRAME_BYTES: usize = 16 << 20;
 
@@ -19,9 +21,10 @@ pub(crate) const DEPTH: usize = 128;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of one frame or item; 16 MiB by default. Values above 1 GiB count as 1 GiB. A decoder holds no more than
-    /// this, and refuses a frame as soon as it is longer.
+    /// this and an eighth more while its buffer grows, and refuses a frame as soon as it is longer.
     pub frame_bytes: usize,
-    /// Nesting of one frame or item; 128 by default, and at most.
+    /// Nesting of one object, or of another member of a list; 128 by default, and at most. A deeper object is quarantined,
+    /// and the others go on.
     pub depth: usize,
 }
 
@@ -32,6 +35,11 @@ impl Limits {
     /// The bound on bytes that counts.
     pub(crate) fn bytes(self) -> usize {
         self.frame_bytes.min(MAX_FRAME_BYTES)
+    }
+
+    /// The error of a value that is nested too deeply and is no object.
+    pub(crate) fn too_deep(self) -> WireError {
+        WireError::TooDeep { limit: self.depth.min(DEPTH) }
     }
 }
 

@@ -60,7 +60,10 @@ pub use body::Body;
 pub use crc32::Crc32;
 pub use date::rfc3339;
 pub use error::WireError;
+pub(crate) use excerpt::{clip, excerpt};
 pub use frames::{Control, Fed, FrameDecoder};
+#[cfg(test)]
+pub(crate) use gzip::tests::member as gzip_member;
 pub use gzip::{Gunzip, GzipError};
 pub use head::Head;
 pub use limits::Limits;

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! What it does not check: numbers, literals, escapes and UTF-8 within strings, commas and colons in skipped parts. The
-//! decoder of the object does. What it finds itself: brackets that do not match, bytes that JSON never has outside of
-//! strings, and too deep nesting.
+//! decoder of the object does. What it finds itself: brackets that do not match, and bytes that JSON never has
+//! outside of strings. A value that is nested too deeply is scanned to its end and marked as such: one object of that kind
+//! must not stop a whole collection. Below that depth brackets are only counted.
 //!
 //! The scanner stops where the bytes end and goes on when it is called with more: the buffer must then begin with the
 //! same bytes. A value is read in time linear to its length however it is cut.
@@ -59,6 +60,9 @@ const OF_METADATA: core::ops::Range<usize> = 0..4;
 /// The fields of an object, in the order of [`Field`].
 pub(crate) const OF_ITEM: core::ops::Range<usize> = 0..6;
 
+/// Of how many open brackets the kind is known.
+const TRACKED: usize = u128::BITS as usize;
+
 /// A range of bytes, from the start of the scanned value. `end` is 0 if the field is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Span {
@@ -88,11 +92,12 @@ pub(crate) struct Marks {
     spans: [Span; MARKED],
     /// One bit per field: there is a backslash in it.
     escaped: u8,
+    too_deep: bool,
 }
 
 impl Marks {
     /// Nothing noted.
-    pub(crate) const NONE: Marks = Marks { spans: [Span { start: 0, end: 0 }; MARKED], escaped: 0 };
+    pub(crate) const NONE: Marks = Marks { spans: [Span { start: 0, end: 0 }; MARKED], escaped: 0, too_deep: false };
 
     pub(crate) fn span(&self, field: Field) -> Span {
         self.spans.get(field as usize).copied().unwrap_or_default()
@@ -100,6 +105,11 @@ impl Marks {
 
     pub(crate) fn is_escaped(&self, index: usize) -> bool {
         self.escaped >> index & 1 != 0
+    }
+
+    /// More open brackets than allowed.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.too_deep
     }
 
     pub(crate) fn item_spans(&self) -> [Span; 6] {
@@ -148,7 +158,7 @@ pub(crate) fn unescape(inside: &[u8]) -> Option<String> {
 pub(crate) enum ScanError {
     /// At `at` (from the start of the value) stands a byte that is not `expected`.
     Unexpected { at: usize, expected: &'static str },
-    /// More open brackets than allowed.
+    /// More open brackets than allowed, in a value without objects of the API.
     TooDeep,
 }
 
@@ -188,11 +198,13 @@ pub(crate) struct Scanner {
     /// Start of the inside of the string that is being read.
     token: usize,
     escaped: bool,
+    /// The bytes ended behind a backslash.
+    in_escape: bool,
     depth: usize,
     max_depth: usize,
     /// The depth at which a skipped part began.
     skip_from: usize,
-    /// One bit per open bracket, the innermost lowest: 1 for `{`, 0 for `[`.
+    /// One bit per open bracket, the innermost lowest: 1 for `{`, 0 for `[`. Of the outermost [`TRACKED`] brackets.
     stack: u128,
     marks: Marks,
 }
@@ -208,8 +220,10 @@ impl Scanner {
             pos: 0,
             token: 0,
             escaped: false,
+            in_escape: false,
             depth: 0,
-            max_depth: max_depth.min(DEPTH),
+            // An object may be as deep in a frame as it may be in a list: what happens to it must not depend on the way.
+            max_depth: max_depth.min(DEPTH) + usize::from(shape == Shape::Frame),
             skip_from: 0,
             stack: 0,
             marks: Marks::default(),
@@ -342,9 +356,13 @@ impl Scanner {
 
     /// Goes on inside a string; the position of the closing quote if it is there.
     fn string(&mut self, buf: &[u8]) -> Option<usize> {
+        if self.in_escape && self.pos < buf.len() {
+            self.in_escape = false;
+            self.pos += 1;
+        }
         loop {
             let rest = buf.get(self.pos..)?;
-            let Some(at) = memchr2(b'"', b'\\', rest) else {
+            let Some(at) = quote_or_backslash(rest) else {
                 self.pos = buf.len();
                 return None;
             };
@@ -353,11 +371,13 @@ impl Scanner {
                 return Some(self.pos - 1);
             }
             self.escaped = true;
-            self.pos += at;
             if at + 1 == rest.len() {
-                return None; // what is escaped has not arrived: this backslash is read again
+                // What is escaped has not arrived. All bytes are read here too: who waits for that would wait for ever.
+                self.in_escape = true;
+                self.pos = buf.len();
+                return None;
             }
-            self.pos += 2;
+            self.pos += at + 2;
         }
     }
 
@@ -371,17 +391,20 @@ impl Scanner {
     }
 
     fn open(&mut self, byte: u8) -> Result<(), ScanError> {
-        if self.depth >= self.max_depth {
-            return Err(ScanError::TooDeep);
+        if self.depth < TRACKED {
+            self.stack = self.stack << 1 | u128::from(byte == b'{');
         }
         self.depth += 1;
-        self.stack = self.stack << 1 | u128::from(byte == b'{');
-        Ok(())
+        self.marks.too_deep |= self.depth > self.max_depth;
+        // Objects are judged one by one, by those who decode them.
+        if self.marks.too_deep && self.shape == Shape::Any { Err(ScanError::TooDeep) } else { Ok(()) }
     }
 
     fn close(&mut self) {
         self.depth -= 1;
-        self.stack >>= 1;
+        if self.depth < TRACKED {
+            self.stack >>= 1;
+        }
     }
 
     /// Goes on inside a part without interest. True when its last bracket is closed.
@@ -397,6 +420,12 @@ impl Scanner {
             match CLASS[byte as usize] {
                 SCALAR | SPACE | PUNCTUATION => at += 1,
                 QUOTE => {
+                    // Most strings are whole and have no escape in them.
+                    let inside = buf.get(at + 1..).unwrap_or(&[]);
+                    if let Some(end) = quote_or_backslash(inside).filter(|&end| inside[end] == b'"') {
+                        at += end + 2;
+                        continue;
+                    }
                     self.pos = at + 1;
                     if self.string(buf).is_none() {
                         self.state = State::SkipString;
@@ -409,7 +438,7 @@ impl Scanner {
                     at += 1;
                 }
                 CLOSE => {
-                    if (self.stack & 1 == 1) != (byte == b'}') {
+                    if (self.stack & 1 == 1) != (byte == b'}') && self.depth <= TRACKED {
                         let expected = if self.stack & 1 == 1 { "\"}\"" } else { "\"]\"" };
                         return Err(ScanError::Unexpected { at, expected });
                     }
@@ -450,6 +479,29 @@ impl Scanner {
     }
 }
 
+/// Strings of an object are short: eight bytes at a time find the end of most before a call of memchr would have begun.
+const SHORT: usize = 24;
+
+/// Where the first quote or backslash stands.
+#[inline]
+fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    /// The highest bit of each byte that is zero; bytes behind the first such one may be marked as well.
+    const fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
+    }
+    let mut at = 0;
+    while at < SHORT {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ 0x2222_2222_2222_2222) | zeros(word ^ 0x5c5c_5c5c_5c5c_5c5c);
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
+}
+
 // What a byte means outside of strings.
 const BAD: u8 = 0;
 /// A byte of a number or of `true`, `false`, `null`.
@@ -486,4 +538,23 @@ const CLASS: [u8; 256] = {
 /// True for the four bytes that JSON allows between tokens.
 pub(crate) fn is_space(byte: u8) -> bool {
     CLASS[byte as usize] == SPACE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_quote_or_backslash_is_found(
+            bytes in prop::collection::vec(prop_oneof![
+                9 => any::<u8>(), 1 => Just(b'"'), 1 => Just(b'\\'), 1 => prop::sample::select(vec![0x21, 0x23, 0xa2, 0xdc, 0]),
+            ], 0..80),
+        ) {
+            let expected = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            prop_assert_eq!(quote_or_backslash(&bytes), expected);
+        }
+    }
 }

@@ -109,6 +109,7 @@ impl Unit {
         let rest = bytes.get(*at..).unwrap_or(&[]);
         let end = scanner.scan(rest).map_err(|error| explain(error, start, limits))?;
         *at += scanner.forget();
+        debug_assert!(end.is_some() || *at == bytes.len(), "what has arrived is passed over");
         if end.is_some() {
             self.scanner = None;
         }
@@ -116,11 +117,13 @@ impl Unit {
     }
 }
 
-/// Makes room for `step` bytes, by doubling but never beyond the limit.
+/// Makes room for `step` bytes: by doubling as long as that is small beside the limit, then at once up to the limit. While
+/// a buffer grows there are two of them, so a last doubling would cost half as much again as the limit says.
 fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
     let needed = partial.len() + step;
     if needed > partial.capacity() {
-        let wanted = (partial.capacity() * 2).min(limit).max(needed);
+        let doubled = partial.capacity() * 2;
+        let wanted = if doubled.max(needed) <= limit / 8 { doubled.max(needed) } else { limit };
         partial.reserve_exact(wanted - partial.len());
     }
 }
@@ -129,6 +132,6 @@ fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
 fn explain(error: ScanError, start: u64, limits: Limits) -> WireError {
     match error {
         ScanError::Unexpected { at, expected } => WireError::Malformed { at: start + at as u64, expected },
-        ScanError::TooDeep => WireError::TooDeep { limit: limits.depth.min(super::limits::DEPTH) },
+        ScanError::TooDeep => limits.too_deep(),
     }
 }

@@ -3,6 +3,8 @@
 mod client;
 mod controller;
 mod informer;
+mod sockets;
 mod stop;
 mod support;
 mod tls;
+mod watches;

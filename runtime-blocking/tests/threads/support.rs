@@ -1,5 +1,6 @@
 //! Types, servers and waits that the tests share.
 
+use informer_blocking::core::reflector::{ListStrategy, Tuning};
 use informer_blocking::{Client, Config, Factory, InformerSpec, Object, ObjectMeta, Resource};
 use informer_sim::{Options, Served, Server};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,13 +88,26 @@ pub(crate) fn factory(url: &str) -> Factory {
     Factory::new(client(url))
 }
 
-/// An informer of config maps that retries soon.
-pub(crate) fn impatient() -> InformerSpec<ConfigMap> {
-    let mut tuning = informer_blocking::core::reflector::Tuning::default();
+/// Tries again soon.
+pub(crate) fn tuning() -> Tuning {
+    let mut tuning = Tuning::default();
     tuning.backoff = Duration::from_millis(20);
     tuning.backoff_cap = Duration::from_millis(100);
     tuning.refused_cap = Duration::from_millis(100);
-    InformerSpec::new().tuning(tuning)
+    tuning
+}
+
+/// An informer of config maps that retries soon.
+pub(crate) fn impatient() -> InformerSpec<ConfigMap> {
+    InformerSpec::new().tuning(tuning())
+}
+
+/// The same, which lists in pages and takes no watch for too short.
+pub(crate) fn paged() -> InformerSpec<ConfigMap> {
+    let mut tuning = tuning();
+    tuning.pace = Duration::from_millis(1);
+    tuning.short_watch = Duration::ZERO;
+    InformerSpec::new().strategy(ListStrategy::Paged).tuning(tuning)
 }
 
 pub(crate) fn put_in(served: &Served, namespace: &str, name: &str, value: &str) {
@@ -157,6 +171,19 @@ pub(crate) enum Reply {
     Raw(String),
     /// An answer, and the connection closes behind it although nothing says so.
     AnswerAndClose(u16, String),
+    /// Whatever this does with the connection, which closes behind it.
+    Talk(Box<dyn FnOnce(&mut TcpStream) + Send>),
+}
+
+impl Reply {
+    pub(crate) fn talk(work: impl FnOnce(&mut TcpStream) + Send + 'static) -> Self {
+        Reply::Talk(Box::new(work))
+    }
+}
+
+/// Waits until the client closes.
+pub(crate) fn until_closed(stream: &mut TcpStream) {
+    while matches!(stream.read(&mut [0]), Ok(1..)) {}
 }
 
 type Answer = dyn Fn(&str) -> Reply + Send + Sync;
@@ -192,6 +219,10 @@ impl Script {
             }
         });
         script
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
     }
 
     pub(crate) fn url(&self) -> String {
@@ -248,8 +279,11 @@ fn talk(mut stream: TcpStream, answer: &Answer, requests: &Log) {
             Reply::Raw(bytes) => (bytes, true),
             Reply::Close => (String::new(), true),
             Reply::Silence => {
-                // Until the client closes.
-                let _ = stream.read(&mut [0]);
+                until_closed(&mut stream);
+                return;
+            }
+            Reply::Talk(work) => {
+                work(&mut stream);
                 return;
             }
         };
@@ -261,4 +295,60 @@ fn talk(mut stream: TcpStream, answer: &Answer, requests: &Log) {
             return;
         }
     }
+}
+
+/// Passes bytes on to a server and back, and counts connections.
+pub(crate) struct Relay {
+    pub(crate) addr: SocketAddr,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Relay {
+    pub(crate) fn start(behind: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Relay { addr: listener.local_addr().unwrap(), counts: Arc::default() };
+        let told = Arc::clone(&relay.counts);
+        // The threads end with the test process.
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, server) = (client.unwrap(), TcpStream::connect(behind).unwrap());
+                told.accepted.fetch_add(1, Ordering::SeqCst);
+                told.most.fetch_max(told.open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let counts = Arc::clone(&told);
+                let (back, forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || carry(server, back));
+                thread::spawn(move || {
+                    carry(client, forth);
+                    counts.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        relay
+    }
+
+    pub(crate) fn accepted(&self) -> usize {
+        self.counts.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections that the client has not closed.
+    pub(crate) fn open(&self) -> usize {
+        self.counts.open.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.counts.most.load(Ordering::SeqCst)
+    }
+}
+
+/// One way, until either end is gone; then both are.
+fn carry(mut from: TcpStream, mut to: TcpStream) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Both);
 }

@@ -3,11 +3,14 @@
 use crate::support::*;
 use informer_blocking::{Client, Config, Factory, Key};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -25,26 +28,51 @@ fn authority(name: &str) -> Authority {
     Authority { pem, issuer: Issuer::new(params, key) }
 }
 
+impl Authority {
+    /// A certificate for this machine and its key, both PEM.
+    fn issue(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let names = vec!["127.0.0.1".to_string(), "localhost".to_string()];
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// The server's side of TLS; clients need a certificate of `clients`, if given.
+    fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
+        let (certificate, key) = self.issue();
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(ca) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+}
+
 /// Ends TLS on a port of its own, in front of `behind`; the threads end with the test process.
 fn front(authority: &Authority, behind: SocketAddr) -> SocketAddr {
-    let key = KeyPair::generate().unwrap();
-    let names = vec!["127.0.0.1".to_string(), "localhost".to_string()];
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority.issuer).unwrap();
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let config = Arc::new(config);
+    changing_front(Arc::new(Mutex::new(authority.server(None))), behind)
+}
+
+/// The same with whatever stands in `config` when a connection comes.
+fn changing_front(config: Arc<Mutex<Arc<ServerConfig>>>, behind: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
-            let behind = TcpStream::connect(behind).unwrap();
+            let tls = ServerConnection::new(Arc::clone(&config.lock().unwrap())).unwrap();
+            let Ok(behind) = TcpStream::connect(behind) else { continue };
             thread::spawn(move || relay(StreamOwned::new(tls, stream.unwrap()), behind));
         }
     });
@@ -129,4 +157,90 @@ fn a_server_without_tls_behind_https_is_named() {
     let config = Config::from_url(&format!("https://{}", served.addr())).unwrap().insecure(true);
     let error = Client::connect(config).unwrap().get::<ConfigMap>(&Key::new("ns", "m")).unwrap_err().to_string();
     assert!(error.contains("does not speak TLS"), "{error}");
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("informer-blocking-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// kube-rs K4: after the CA was rotated, every connection failed until a restart.
+#[test]
+fn a_rotated_ca_is_trusted_by_clients_that_run() {
+    let mut served = serve(server());
+    put(&served, "a", "1");
+    let (old, new) = (authority("old"), authority("new"));
+    let tls = Arc::new(Mutex::new(old.server(None)));
+    let addr = changing_front(Arc::clone(&tls), served.addr());
+    let folder = Folder::new("ca");
+    let config = Config::from_url(&format!("https://{addr}")).unwrap();
+    let client = Client::connect(config.with_ca_file(folder.write("ca.crt", &old.pem))).unwrap();
+    let factory = Factory::new(client.clone());
+    let maps = factory.informer_with(paged());
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+
+    *tls.lock().unwrap() = new.server(None);
+    served.restart().unwrap(); // every connection breaks
+    let failed = |with: &str| maps.last_failure().is_some_and(|failure| failure.to_string().contains(with));
+    eventually("the new certificate is refused", || failed("unknown CA"));
+    folder.write("ca.crt", &new.pem[..new.pem.len() / 2]);
+    eventually("a half-written file is reported", || failed("older files are in use"));
+    folder.write("ca.crt", &new.pem);
+    put(&served, "b", "1");
+    eventually("the informer has recovered", || maps.lister().len() == 2);
+    assert_eq!(client.get::<ConfigMap>(&Key::new("ns", "a")).unwrap().v(), "1");
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_renewed_client_certificate_is_shown_by_clients_that_run() {
+    let served = serve(server());
+    put(&served, "a", "1");
+    let (ca, users, strangers) = (authority("cluster"), authority("users"), authority("strangers"));
+    let addr = changing_front(Arc::new(Mutex::new(ca.server(Some(&users)))), served.addr());
+    let folder = Folder::new("identity");
+    let (cert, key) = strangers.issue();
+    let config = Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem);
+    let config = config.with_client_certificate_files(folder.write("tls.crt", &cert), folder.write("tls.key", &key));
+    let factory = Factory::new(Client::connect(config).unwrap());
+    let maps = factory.informer_with(paged());
+    factory.start();
+    eventually("the stranger is refused", || maps.last_failure().is_some());
+    let (cert, key) = users.issue();
+    folder.write("tls.crt", &cert);
+    folder.write("tls.key", &key);
+    factory.synced(PATIENCE).unwrap();
+    assert_eq!(maps.lister().len(), 1);
+    factory.stop(STOP).unwrap();
+}
+
+/// K5: a certificate belongs to a connection, so that a 401 needs a new one.
+#[test]
+fn a_certificate_that_is_refused_with_401_is_shown_anew_on_a_new_connection() {
+    let (ca, users) = (authority("cluster"), authority("users"));
+    let script = Script::start(|_| Reply::Answer(401, "{}".into()));
+    let addr = changing_front(Arc::new(Mutex::new(ca.server(Some(&users)))), script.addr());
+    let (cert, key) = users.issue();
+    let config = Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem);
+    let client = Client::connect(config.with_client_certificate(cert, key.as_str())).unwrap();
+    let error = client.get::<ConfigMap>(&Key::new("ns", "m")).unwrap_err().to_string();
+    assert!(error.contains("401"), "{error}");
+    assert_eq!((script.requests().len(), script.connections()), (2, 2));
 }

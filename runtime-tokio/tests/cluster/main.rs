@@ -3,7 +3,11 @@
 mod client;
 mod controller;
 mod faults;
+mod front;
+mod http2;
 mod informer;
+mod sockets;
 mod stop;
 mod support;
 mod tls;
+mod watches;

@@ -1,7 +1,8 @@
 //! A server, two types, a log, and a wait that fails instead of hanging.
 
 use informer_sim::{Config as SimConfig, Fill, Options, Served, Server};
-use informer_tokio::{Client, Config, Factory, Key, Notification, Object, ObjectMeta, Resource};
+use informer_tokio::core::reflector::{ListStrategy, Tuning};
+use informer_tokio::{Client, Config, Factory, InformerSpec, Key, Notification, Object, ObjectMeta, Resource};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -90,6 +91,21 @@ pub(crate) fn client_of(url: &str) -> Client {
 
 pub(crate) fn factory(served: &Served) -> Factory {
     Factory::new(client(served))
+}
+
+/// Tries again soon, and takes no watch for too short.
+pub(crate) fn tuning() -> Tuning {
+    let mut tuning = Tuning::default();
+    tuning.backoff = Duration::from_millis(10);
+    tuning.backoff_cap = Duration::from_millis(20);
+    tuning.pace = Duration::from_millis(1);
+    tuning.short_watch = Duration::ZERO;
+    tuning
+}
+
+/// Lists in pages.
+pub(crate) fn paged<T: Object>() -> InformerSpec<T> {
+    InformerSpec::new().strategy(ListStrategy::Paged).tuning(tuning())
 }
 
 /// Writes the ConfigMap `key` with this value and the label `even` or `odd` of it.

@@ -7,16 +7,18 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// A certificate authority: its certificate, and what it signs with.
-struct Authority(String, Issuer<'static, KeyPair>);
+pub(crate) struct Authority(pub(crate) String, Issuer<'static, KeyPair>);
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -24,34 +26,40 @@ fn authority() -> Authority {
     Authority(pem, Issuer::new(params, key))
 }
 
+impl Authority {
+    /// A certificate for 127.0.0.1 and its key, both PEM.
+    pub(crate) fn issue(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+        (params.signed_by(&key, &self.1).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// The server's side of TLS for 127.0.0.1, with these protocols; clients need a certificate of `clients`, if given.
+    pub(crate) fn acceptor(&self, alpn: &[&str], clients: Option<&Authority>) -> TlsAcceptor {
+        let (cert, key) = self.issue();
+        let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(Authority(pem, _)) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
 /// Speaks TLS for 127.0.0.1 and passes what it carries on to `served`.
 async fn tls_front(served: &Served, authority: &Authority) -> SocketAddr {
-    let key = KeyPair::generate().unwrap();
-    let cert = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap().signed_by(&key, &authority.1).unwrap();
-    let chain = vec![CertificateDer::from_pem_slice(cert.pem().as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (front, back) = (listener.local_addr().unwrap(), served.addr());
-    tokio::spawn(async move {
-        loop {
-            let (socket, _) = listener.accept().await.unwrap();
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                // A client that does not trust us goes away, and that is what one test wants.
-                let Ok(mut client) = acceptor.accept(socket).await else { return };
-                let mut server = TcpStream::connect(back).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-            });
-        }
-    });
-    front
+    changing_front(served.addr(), Arc::new(Mutex::new(authority.acceptor(&["http/1.1"], None)))).await
 }
 
 #[tokio::test]
@@ -87,6 +95,136 @@ async fn a_server_of_another_ca_is_named_so() {
     factory.stop(STOP).await.unwrap();
 }
 
+/// Speaks TLS with whatever stands in `acceptor` when a connection comes, and passes on to `behind`.
+async fn changing_front(behind: SocketAddr, acceptor: Arc<Mutex<TlsAcceptor>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.lock().unwrap().clone();
+            tokio::spawn(async move {
+                // A client that does not trust us goes away, and that is what some tests want.
+                let Ok(mut client) = acceptor.accept(socket).await else { return };
+                let mut server = TcpStream::connect(behind).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    addr
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("informer-tokio-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// kube-rs K4: after the CA was rotated, every connection failed until a restart.
+#[tokio::test]
+async fn a_rotated_ca_is_trusted_by_clients_that_run() {
+    let mut served = serve();
+    put(&served, "web/a", "1");
+    let (old, new) = (authority(), authority());
+    let acceptor = Arc::new(Mutex::new(old.acceptor(&["http/1.1"], None)));
+    let front = changing_front(served.addr(), Arc::clone(&acceptor)).await;
+    let folder = Folder::new("ca");
+    let config = Config::from_url(&format!("https://{front}")).unwrap();
+    let client = Client::connect(config.with_ca_file(folder.write("ca.crt", &old.0))).unwrap();
+    let factory = Factory::new(client.clone());
+    let maps = factory.informer_with(paged::<ConfigMap>());
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+
+    *acceptor.lock().unwrap() = new.acceptor(&["http/1.1"], None);
+    served.restart().unwrap(); // every connection breaks
+    eventually("the new certificate is refused", || {
+        maps.last_failure().is_some_and(|it| it.to_string().contains("CA"))
+    })
+    .await;
+    folder.write("ca.crt", &new.0[..new.0.len() / 2]);
+    eventually("a half-written file is reported", || {
+        maps.last_failure().is_some_and(|it| it.to_string().contains("older files are in use"))
+    })
+    .await;
+    folder.write("ca.crt", &new.0);
+    put(&served, "web/b", "1");
+    eventually("the informer has recovered", || maps.lister().len() == 2).await;
+    assert_eq!(client.get::<ConfigMap>(&Key::new("web", "a")).await.unwrap().text(), "1");
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewed_client_certificate_is_shown_by_clients_that_run() {
+    let served = serve();
+    put(&served, "web/a", "1");
+    let (ca, users, strangers) = (authority(), authority(), authority());
+    let acceptor = Arc::new(Mutex::new(ca.acceptor(&["http/1.1"], Some(&users))));
+    let front = changing_front(served.addr(), acceptor).await;
+    let folder = Folder::new("identity");
+    let (cert, key) = strangers.issue();
+    let config = Config::from_url(&format!("https://{front}")).unwrap().with_ca(ca.0);
+    let config = config.with_client_certificate_files(folder.write("tls.crt", &cert), folder.write("tls.key", &key));
+    let factory = Factory::new(Client::connect(config).unwrap());
+    let maps = factory.informer_with(paged::<ConfigMap>());
+    factory.start();
+    eventually("the stranger is refused", || maps.last_failure().is_some()).await;
+    let (cert, key) = users.issue();
+    folder.write("tls.crt", &cert);
+    folder.write("tls.key", &key);
+    factory.synced(LONG).await.unwrap();
+    assert_eq!(maps.lister().len(), 1);
+    factory.stop(STOP).await.unwrap();
+}
+
+/// K5: a certificate belongs to a connection, so that a 401 needs a new one.
+#[tokio::test]
+async fn a_certificate_that_is_refused_with_401_is_shown_anew_on_a_new_connection() {
+    let requests = Log::default();
+    let log = requests.clone();
+    let behind = scripted(move |connection, mut peer| {
+        let log = log.clone();
+        async move {
+            while peer.request().await.is_some() {
+                log.add(connection.to_string());
+                match connection {
+                    0 => peer.answer("401 Unauthorized", "{}").await,
+                    _ => peer.answer("200 OK", r#"{"metadata":{"name":"a","namespace":"web"}}"#).await,
+                }
+            }
+        }
+    })
+    .await;
+    let (ca, users) = (authority(), authority());
+    let acceptor = Arc::new(Mutex::new(ca.acceptor(&["http/1.1"], Some(&users))));
+    let front = changing_front(behind, acceptor).await;
+    let (cert, key) = users.issue();
+    let config = Config::from_url(&format!("https://{front}"))
+        .unwrap()
+        .with_ca(ca.0)
+        .with_client_certificate(cert, key.as_str());
+    let api = Client::connect(config).unwrap().api::<ConfigMap>();
+    for _ in 0..2 {
+        api.get(&Key::new("web", "a")).await.unwrap();
+    }
+    assert_eq!(requests.lines(), ["0", "1", "1"]);
+}
+
 #[test]
 fn a_client_without_a_ca_is_refused_before_it_connects() {
     let error = Client::connect(Config::from_url("https://127.0.0.1:1").unwrap()).unwrap_err().to_string();
@@ -101,7 +239,8 @@ async fn a_server_is_found_by_its_ipv6_address_and_by_name() {
     let by_name = client_of(&format!("http://localhost:{port}"));
     assert_eq!(by_name.get::<ConfigMap>(&Key::new("web", "a")).await.unwrap().text(), "1");
     if StdListener::bind("[::1]:0").is_err() {
-        return; // this machine has no IPv6
+        eprintln!("this machine has no IPv6 loopback");
+        return;
     }
     let served = serve_with(SimConfig::default(), "[::1]:0", &[]);
     put(&served, "web/a", "6");

@@ -1,7 +1,7 @@
 //! The service account that the kubelet mounts into every pod.
 
 use super::error::{ConfigError, ConfigErrorKind};
-use super::{Config, DEFAULT_NAMESPACE, Endpoint, Surroundings, TlsSettings, TokenSource, file};
+use super::{Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Surroundings, TlsFiles, TlsSettings, TokenSource, file};
 
 /// Where the kubelet mounts token, CA and namespace.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -26,10 +26,15 @@ pub(crate) fn config(around: &Surroundings) -> Result<Config, ConfigError> {
     let namespace = namespace.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     Ok(Config {
         server,
-        tls: TlsSettings { ca: Some(ca), ..TlsSettings::default() },
+        tls: TlsSettings {
+            ca: Some(ca),
+            files: TlsFiles { ca: Some(mount.join("ca.crt")), ..TlsFiles::default() },
+            ..TlsSettings::default()
+        },
         token: TokenSource::file(mount.join("token")),
         basic: None,
         namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        http_version: HttpVersion::default(),
         origin: format!("service account {mount:?}"),
     })
 }
@@ -58,6 +63,7 @@ mod tests {
         let config = config(&pod(&dir, "fd00::1")).unwrap();
         assert_eq!(config.server.to_string(), "https://[fd00::1]:6443");
         assert_eq!((config.namespace.as_str(), config.tls.ca.as_deref()), ("web", Some(&b"pem"[..])));
+        assert_eq!(config.tls.files.ca, Some(dir.path().join("ca.crt")), "the kubelet replaces it");
         assert_eq!(config.authorization(false).unwrap().unwrap().expose(), "Bearer one");
         dir.write("token", "two\n");
         assert_eq!(config.authorization(true).unwrap().unwrap().expose(), "Bearer two");

@@ -5,7 +5,8 @@
 
 use super::error::{ConfigError, ConfigErrorKind};
 use super::{
-    BasicAuth, Config, DEFAULT_NAMESPACE, Endpoint, Scheme, Secret, TlsSettings, TokenFile, TokenSource, file,
+    BasicAuth, Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Scheme, Secret, TlsFiles, TlsSettings, TokenFile,
+    TokenSource, file,
 };
 use base64::{DecodeError, Engine};
 use serde::Deserialize;
@@ -222,7 +223,8 @@ impl Merged {
             .resolve(folder(cluster_file))
             .map_err(|error| error.at(format!("{}: cluster {cluster_name:?}", self.place(cluster_file))))?;
         let namespace = given(context.namespace).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let mut config = Config { server, tls, token: TokenSource::None, basic: None, namespace, origin };
+        let http_version = HttpVersion::default();
+        let mut config = Config { server, tls, token: TokenSource::None, basic: None, namespace, http_version, origin };
         // client-go reads no credentials for a server without TLS, so nothing of them can be wrong either.
         if let Some((user, number, entry)) = user
             && config.server.is_tls()
@@ -265,7 +267,12 @@ impl Cluster {
             return Err(ConfigError::new(ConfigErrorKind::Field, message));
         }
         let server_name = given(self.tls_server_name);
-        Ok((server, TlsSettings { ca, client_cert: None, client_key: None, server_name, insecure }))
+        let files = TlsFiles {
+            // Inline data wins over a path, and nobody changes it.
+            ca: ca_path.filter(|_| ca.is_some() && ca_data.is_none()).map(|path| folder.join(path)),
+            ..TlsFiles::default()
+        };
+        Ok((server, TlsSettings { ca, server_name, insecure, files, ..TlsSettings::default() }))
     }
 }
 
@@ -318,18 +325,13 @@ impl User {
             return fail("has both a token and a username; keep one");
         }
 
-        let certificate = bytes_of(
-            "client-certificate",
-            given(self.client_certificate_data).as_deref(),
-            given(self.client_certificate).as_deref(),
-            folder,
-        )?;
-        let key = bytes_of(
-            "client-key",
-            self.client_key_data.as_ref().map(Secret::expose).filter(|data| !data.is_empty()),
-            given(self.client_key).as_deref(),
-            folder,
-        )?;
+        let certificate_data = given(self.client_certificate_data);
+        let certificate_path = given(self.client_certificate);
+        let certificate =
+            bytes_of("client-certificate", certificate_data.as_deref(), certificate_path.as_deref(), folder)?;
+        let key_data = self.client_key_data.filter(|data| !data.is_empty());
+        let key_path = given(self.client_key);
+        let key = bytes_of("client-key", key_data.as_ref().map(Secret::expose), key_path.as_deref(), folder)?;
         match (&certificate, &key) {
             (Some(_), None) => {
                 return fail("has a client-certificate and no client-key; add client-key or client-key-data");
@@ -341,6 +343,9 @@ impl User {
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
+        let file = |path: Option<String>| path.map(|path| folder.join(path));
+        config.tls.files.client_cert = file(certificate_path).filter(|_| certificate_data.is_none());
+        config.tls.files.client_key = file(key_path).filter(|_| key_data.is_none());
         config.tls.client_cert = certificate;
         config.tls.client_key = match key.map(String::from_utf8) {
             None => None,

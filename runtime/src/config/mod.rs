@@ -1,9 +1,9 @@
 //! How to reach one cluster and who we are there: addresses, certificates, tokens, from a kubeconfig or from a pod.
 //!
-//! A [`Config`] is plain data: read once, copied into every connection. Only a token may change while informers run
-//! ([`TokenSource`]). What a kubeconfig can say and this version does not do (credential plugins, proxies,
-//! impersonation) is an error that names the field: to go on without it would mean to be somebody else, or somewhere
-//! else. No error, `Debug` or `Display` of this module shows a secret.
+//! A [`Config`] is plain data, copied into every client. While informers run, a token may change ([`TokenSource`]), and
+//! so may the files that certificates come from ([`TlsFiles`]). What a kubeconfig can say and this version does not do
+//! (credential plugins, proxies, impersonation) is an error that names the field: to go on without it would mean to be
+//! somebody else, or somewhere else. No error, `Debug` or `Display` of this module shows a secret.
 //!
 //! ```
 //! use informer_runtime::config::Config;
@@ -21,6 +21,7 @@
 
 mod error;
 mod file;
+mod http_version;
 mod in_cluster;
 mod kubeconfig;
 #[cfg(test)]
@@ -29,14 +30,17 @@ mod secret;
 mod token;
 mod url;
 
-pub use crate::tls::TlsSettings;
+pub use crate::tls::{TlsFiles, TlsSettings};
 pub use error::{ConfigError, ConfigErrorKind};
+pub(crate) use file::read as read_file;
 pub use file::{MAX_CREDENTIAL_FILE, MAX_KUBECONFIG};
+pub use http_version::{ALPN_HTTP2, HttpVersion};
 pub use secret::Secret;
 pub use token::{TOKEN_FILE_PERIOD, TokenCell, TokenFile, TokenSource};
 pub use url::{Endpoint, Scheme};
 
 use crate::sync::Arc;
+use crate::tls::TlsSource;
 use base64::Engine;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,6 +59,8 @@ pub struct Config {
     pub basic: Option<BasicAuth>,
     /// The namespace for those who name none.
     pub namespace: String,
+    /// Which HTTP is spoken.
+    pub http_version: HttpVersion,
     /// Where this came from, in words: errors start with it.
     pub origin: String,
 }
@@ -85,6 +91,7 @@ impl Config {
             token: TokenSource::None,
             basic: None,
             namespace: DEFAULT_NAMESPACE.to_owned(),
+            http_version: HttpVersion::default(),
             origin,
         })
     }
@@ -150,6 +157,15 @@ impl Config {
     #[must_use]
     pub fn with_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.ca = Some(pem.into());
+        self.tls.files.ca = None;
+        self
+    }
+
+    /// As [`with_ca`](Self::with_ca), from a file that is read when a client connects and again when it changes.
+    #[must_use]
+    pub fn with_ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.ca = None;
+        self.tls.files.ca = Some(path.into());
         self
     }
 
@@ -158,6 +174,19 @@ impl Config {
     pub fn with_client_certificate(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Secret>) -> Self {
         self.tls.client_cert = Some(certificate.into());
         self.tls.client_key = Some(key.into());
+        self.tls.files.client_cert = None;
+        self.tls.files.client_key = None;
+        self
+    }
+
+    /// As [`with_client_certificate`](Self::with_client_certificate), from files that are read when a client connects
+    /// and again when one of them changes.
+    #[must_use]
+    pub fn with_client_certificate_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls.client_cert = None;
+        self.tls.client_key = None;
+        self.tls.files.client_cert = Some(certificate.into());
+        self.tls.files.client_key = Some(key.into());
         self
     }
 
@@ -175,6 +204,7 @@ impl Config {
         self.tls.insecure = insecure;
         if insecure {
             self.tls.ca = None;
+            self.tls.files.ca = None;
         }
         self
     }
@@ -183,6 +213,13 @@ impl Config {
     #[must_use]
     pub fn with_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
+        self
+    }
+
+    /// Speaks this HTTP, and no other.
+    #[must_use]
+    pub fn with_http_version(mut self, version: HttpVersion) -> Self {
+        self.http_version = version;
         self
     }
 
@@ -210,6 +247,21 @@ impl Config {
         }
     }
 
+    /// For a runtime that speaks HTTP/1.1 alone.
+    ///
+    /// # Errors
+    ///
+    /// If HTTP/2 is asked for.
+    pub fn check_http1(&self, runtime: &str) -> Result<(), ConfigError> {
+        if self.http_version != HttpVersion::Http2 {
+            return Ok(());
+        }
+        let message = format!(
+            "{runtime} speaks HTTP/1.1 only; choose HttpVersion::Auto or HttpVersion::Http1, or informer-tokio"
+        );
+        Err(ConfigError::new(ConfigErrorKind::Unsupported, message).at(&self.origin))
+    }
+
     fn header(&self, refresh: bool) -> Result<Option<Secret>, ConfigError> {
         let fail = |message: String| Err(ConfigError::new(ConfigErrorKind::Credential, message));
         if let Some(token) = self.token.current(refresh)? {
@@ -232,16 +284,19 @@ impl Config {
         Ok(Some(Secret::new(format!("Basic {encoded}"))))
     }
 
-    /// What rustls needs to reach this server, or none for http. Build it once and share it.
+    /// What rustls needs to reach this server as its files are now, or none for http. It offers `http/1.1` alone.
+    /// [`crate::tls::TlsSource`] follows the files.
     ///
     /// # Errors
     ///
     /// As [`crate::tls::client_config`], with the origin of this configuration in front.
     pub fn tls_config(&self) -> Result<Option<Arc<rustls::ClientConfig>>, ConfigError> {
-        if !self.server.is_tls() {
-            return Ok(None);
-        }
-        crate::tls::client_config(&self.tls).map(Some).map_err(|error| error.at(&self.origin))
+        Ok(TlsSource::new(self, HttpVersion::Http1)?.map(|source| source.current()))
+    }
+
+    /// True if the server knows us by a certificate: then a connection is what it knows, not a request.
+    pub fn has_certificate(&self) -> bool {
+        self.server.is_tls() && (self.tls.client_cert.is_some() || self.tls.files.client_cert.is_some())
     }
 }
 

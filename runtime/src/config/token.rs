@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the content of a token file is used before it is read again: client-go's period as well.
+/// How long the content of a token file is used before it is read again; client-go takes the same minute, less ten seconds.
 pub const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(60);
 
 /// Where the bearer token comes from.
@@ -198,6 +198,26 @@ mod tests {
         assert_eq!(file.current_at(start + 2 * TOKEN_FILE_PERIOD, false).unwrap().expose(), "one");
         let error = file.current_at(start, true).unwrap_err().to_string();
         assert!(error.starts_with("token file: cannot read ") && error.contains("check the path"), "{error}");
+    }
+
+    /// kube-rs K1: a client hung when the token in use was a minute old, for the lock was held while it was renewed.
+    #[cfg(unix)]
+    #[test]
+    fn whoever_reads_the_file_anew_holds_up_nobody_who_has_a_token() {
+        let dir = Scratch::new();
+        let path = dir.write("token", "one");
+        let file = TokenFile::new(&path);
+        let start = Instant::now();
+        assert_eq!(file.current_at(start, false).unwrap().expose(), "one");
+        std::fs::remove_file(&path).unwrap();
+        // Opening a pipe waits for a writer.
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let hanging = file.clone();
+        let reader = std::thread::spawn(move || hanging.current_at(start + TOKEN_FILE_PERIOD, false));
+        // Were the lock held over the read, this would wait for it.
+        assert_eq!(file.current_at(start, false).unwrap().expose(), "one");
+        std::fs::write(&path, "two").unwrap();
+        assert_eq!(reader.join().unwrap().unwrap().expose(), "two");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The address of an API server: scheme, host, port, base path. No more of a URL than that is needed.
 //!
+//! A server on a Unix socket, as sidecars and tests have it, is `unix:/run/api.sock`, or with a base path
+//! `http+unix://%2Frun%2Fapi.sock/base`.
+//!
 //! ```
 //! use informer_runtime::config::{Endpoint, Scheme};
 //!
@@ -7,12 +10,18 @@
 //! assert_eq!((server.scheme(), server.host(), server.port()), (Scheme::Https, "rancher.example", 443));
 //! assert_eq!(server.target("/api/v1/pods"), "/k8s/clusters/c-1/api/v1/pods");
 //! assert_eq!(Endpoint::parse("http://[::1]:8001")?.authority(), "[::1]:8001");
+//! # #[cfg(unix)]
+//! assert_eq!(Endpoint::parse("unix:/run/api.sock")?.unix_socket(), Some(std::path::Path::new("/run/api.sock")));
 //! # Ok::<(), informer_runtime::config::ConfigError>(())
 //! ```
 
 use super::error::{ConfigError, ConfigErrorKind};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+/// What a socket's path may have on every Unix: `sun_path` has 104 bytes on macOS, 108 on Linux, and ends with a zero.
+const MAX_SOCKET_PATH: usize = 103;
 
 /// Whether the connection is encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,20 +54,23 @@ impl Scheme {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     scheme: Scheme,
-    /// Without brackets, lower case.
+    /// Without brackets, lower case; `localhost` for a socket.
     host: String,
     port: u16,
     /// Empty, or `/` and more without a `/` at the end.
     base_path: String,
+    /// Where to connect instead of host and port.
+    socket: Option<PathBuf>,
 }
 
 impl Endpoint {
-    /// Reads `scheme://host[:port][/base/path]`.
+    /// Reads `scheme://host[:port][/base/path]`, `unix:/path/of/socket`, or `http+unix://%2Fpath%2Fof%2Fsocket[/base]`.
     ///
     /// # Errors
     ///
-    /// Names what is wrong: no scheme or another one than http and https, no host, a bad port, a user or password, a
-    /// query or fragment. A text with an `@` or a query is not repeated in the error: it may hold a password.
+    /// Names what is wrong: no scheme or another one, no host, a bad port, a user or password, a query or fragment; a
+    /// socket whose path is not absolute or too long, or TLS on it; a socket where the system has none. A text with an
+    /// `@` or a query is not repeated in the error: it may hold a password.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         Self::parse_with(text, None)
     }
@@ -77,10 +89,13 @@ impl Endpoint {
             let way_out = if bad.is_ascii() { "remove it" } else { "write the host name in its xn-- form" };
             return Err(fail(&format!("has the character {bad:?}, which no address can have; {way_out}")));
         }
+        if let Some(socket) = unix(text) {
+            return socket.map_err(|what| fail(&what));
+        }
         let (scheme, rest) = match (text.split_once("://"), scheme_if_none) {
             (Some((scheme, rest)), _) if scheme.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
             (Some((scheme, rest)), _) if scheme.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
-            (Some(_), _) => return Err(fail("the scheme must be http or https")),
+            (Some(_), _) => return Err(fail("the scheme must be http, https or http+unix")),
             (None, Some(scheme)) => (scheme, text),
             (None, None) => return Err(fail("has no scheme; put https:// (or http://) in front")),
         };
@@ -126,7 +141,7 @@ impl Endpoint {
                 _ => return Err(fail("the port must be a number from 1 to 65535")),
             },
         };
-        Ok(Endpoint { scheme, host, port, base_path: path.trim_end_matches('/').to_owned() })
+        Ok(Endpoint { scheme, host, port, base_path: path.trim_end_matches('/').to_owned(), socket: None })
     }
 
     /// Encrypted or not.
@@ -142,6 +157,11 @@ impl Endpoint {
     /// The host as a resolver wants it: a name in lower case or an IP address, without brackets.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The Unix socket to connect to, whatever host and port say.
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     /// The port, given or implied by the scheme.
@@ -168,8 +188,80 @@ impl Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme.as_str(), self.authority(), self.base_path)
+        match &self.socket {
+            None => write!(f, "{}://{}{}", self.scheme.as_str(), self.authority(), self.base_path),
+            Some(path) if self.base_path.is_empty() => write!(f, "unix:{}", path.display()),
+            Some(path) => {
+                f.write_str("http+unix://")?;
+                for byte in path.as_os_str().as_encoded_bytes() {
+                    match byte {
+                        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                            write!(f, "{}", char::from(*byte))?;
+                        }
+                        other => write!(f, "%{other:02X}")?,
+                    }
+                }
+                f.write_str(&self.base_path)
+            }
+        }
     }
+}
+
+/// The address of a socket, if `text` is one.
+fn unix(text: &str) -> Option<Result<Endpoint, String>> {
+    let starts = |prefix: &str| text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    if starts("https+unix:") {
+        return Some(Err("there is no TLS on a Unix socket; write http+unix".to_owned()));
+    }
+    if starts("http+unix://") {
+        let rest = &text["http+unix://".len()..];
+        let (socket, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if base.contains(['?', '#']) {
+            return Some(Err("has a query or a fragment; keep socket and path only".to_owned()));
+        }
+        return Some(percent_decoded(socket).and_then(|path| on_socket(&path, base)));
+    }
+    if starts("unix:") {
+        // Both `unix:/a` and `unix:///a` are in use.
+        let path = &text["unix:".len()..];
+        return Some(on_socket(path.strip_prefix("//").unwrap_or(path), ""));
+    }
+    None
+}
+
+fn on_socket(path: &str, base_path: &str) -> Result<Endpoint, String> {
+    if cfg!(not(unix)) {
+        return Err("this system has no Unix sockets; use http:// or https://".to_owned());
+    }
+    if !path.starts_with('/') || path.ends_with('/') {
+        return Err("the socket needs its whole path, as in unix:/run/api.sock or http+unix://%2Frun%2Fapi.sock".into());
+    }
+    if path.len() > MAX_SOCKET_PATH || path.contains('\0') {
+        return Err(format!("a socket's path has at most {MAX_SOCKET_PATH} bytes and no zero; use a shorter one"));
+    }
+    Ok(Endpoint {
+        scheme: Scheme::Http,
+        host: "localhost".to_owned(),
+        port: Scheme::Http.default_port(),
+        base_path: base_path.trim_end_matches('/').to_owned(),
+        socket: Some(path.into()),
+    })
+}
+
+fn percent_decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let decoded = match byte {
+            b'%' => {
+                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+                digit().zip(digit()).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+            }
+            other => Some(other),
+        };
+        bytes.push(decoded.ok_or("after '%' two hexadecimal digits must follow, as in %2F")?);
+    }
+    String::from_utf8(bytes).map_err(|_| "the socket's path is no UTF-8; use another one".to_owned())
 }
 
 /// A host name or IPv4 address in lower case; the dot of the root is cut, which certificates never have.
@@ -235,12 +327,52 @@ mod tests {
         assert_eq!(end.to_string(), "http://localhost:8080");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_unix_socket_has_two_spellings_and_keeps_its_base_path() {
+        let socket = Some(Path::new("/run/k8s/api.sock"));
+        for text in ["unix:/run/k8s/api.sock", "UNIX:///run/k8s/api.sock", "http+unix://%2frun%2Fk8s%2Fapi.sock/"] {
+            let end = Endpoint::parse(text).unwrap();
+            assert_eq!((end.unix_socket(), end.authority().as_str(), end.is_tls()), (socket, "localhost", false));
+            assert_eq!((end.to_string().as_str(), end.target("/api")), ("unix:/run/k8s/api.sock", "/api".into()));
+        }
+        let end = Endpoint::parse("http+unix://%2Frun%2Fk8s%2Fapi.sock/base/").unwrap();
+        assert_eq!((end.unix_socket(), end.target("/api").as_str()), (socket, "/base/api"));
+        assert_eq!(Endpoint::parse(&end.to_string()).unwrap(), end);
+        assert_eq!(Endpoint::parse("http://a").unwrap().unix_socket(), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_socket_that_cannot_be_is_named_with_the_way_out() {
+        let long = format!("unix:/{}", "x".repeat(MAX_SOCKET_PATH));
+        let cases = [
+            ("unix:api.sock", "needs its whole path, as in unix:/run/api.sock"),
+            ("unix:", "needs its whole path"),
+            ("unix:/run/", "needs its whole path"),
+            ("unix://host/run/api.sock", "needs its whole path"),
+            ("http+unix:///run/api.sock", "needs its whole path"),
+            ("http+unix://%2Frun%2", "two hexadecimal digits must follow"),
+            ("http+unix://%2Frun%zz", "two hexadecimal digits must follow"),
+            ("http+unix://%2Frun%ff", "is no UTF-8"),
+            ("http+unix://%2Frun%00", "has at most 103 bytes and no zero"),
+            ("http+unix://%2Frun/?token=MARKED", "has a query or a fragment"),
+            ("https+unix://%2Frun", "there is no TLS on a Unix socket"),
+            (long.as_str(), "has at most 103 bytes"),
+        ];
+        for (text, want) in cases {
+            let error = Endpoint::parse(text).unwrap_err();
+            assert_eq!(error.kind(), ConfigErrorKind::Url);
+            assert!(error.to_string().contains(want) && !error.to_string().contains("MARKED"), "{text}: {error}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_named_with_the_way_out() {
         let cases = [
             ("", "is empty; write https://host:port"),
             ("localhost:8080", "has no scheme; put https://"),
-            ("ftp://a", "the scheme must be http or https"),
+            ("ftp://a", "the scheme must be http, https or http+unix"),
             ("https://", "has no host"),
             ("https:///path", "has no host"),
             ("https://a?x=1", "has a query or a fragment"),

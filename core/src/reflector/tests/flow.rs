@@ -1,10 +1,10 @@
 //! What concerns every state: stopping, starting anew, strictness, flow control and handlers.
 
-use super::harness::{World, bookmark, config, end_marker, error_event, event, list};
+use super::harness::{World, bookmark, config, end_marker, error_event, event, list, object};
 use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice};
 use crate::reflector::{End, ListStrategy, Phase};
 use crate::time::Duration;
-use crate::wire::{Head, RequestId};
+use crate::wire::{Head, RequestId, gzip_member};
 use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -108,6 +108,61 @@ fn a_refresh_decodes_what_has_not_changed_and_a_relist_does_not() {
     assert_eq!(world.told(1), [""; 0]);
 }
 
+/// F41: whoever may write one object must not be able to stop the cache of its whole kind.
+#[test]
+fn an_object_that_is_nested_too_deeply_is_told_of_and_stops_nobody() {
+    let deep = |version: &str| {
+        let (open, close) = ("[".repeat(5_000), "]".repeat(5_000));
+        format!(
+            r#"{{"metadata":{{"namespace":"ns","name":"deep","resourceVersion":"{version}"}},"spec":{open}{close}}}"#
+        )
+    };
+    let mut world = World::listing();
+    world.request();
+    world.add_handler(1, None);
+    let item = object("a", "4");
+    world.answer(200, &format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{},{item}]}}"#, deep("3")));
+    assert_eq!((world.stored().join(""), world.watch_version()), ("ns/a@4".into(), "5".into()));
+    let told = "ns/deep at version 3 cannot be used: it is nested too deeply";
+    assert!(world.failure().message.starts_with(told), "{}", world.failure());
+
+    world.head(200);
+    world.body(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}{}", deep("6"), event("MODIFIED", "a", "7")));
+    assert!(world.failure().message.starts_with("ns/deep at version 6 cannot be used: "), "{}", world.failure());
+    assert_eq!(world.phase(), Phase::Watching, "the stream goes on");
+    assert_eq!(world.told(1), ["added ns/a@4 by List", "updated ns/a@7 (was 4) by Watch"]);
+    // Its deletion needs no body.
+    world.body(&format!("{{\"type\":\"DELETED\",\"object\":{}}}", deep("8")));
+    assert_eq!(world.store.quarantined().count(), 0);
+}
+
+/// The content type is not asked: what is no JSON is found by its first byte, and what is JSON is read (a proxy may have
+/// changed the header).
+#[test]
+fn the_content_type_makes_no_difference() {
+    for content_type in
+        [None, Some("application/json"), Some("Application/JSON; charset=UTF-8"), Some("text/plain"), Some("")]
+    {
+        let mut world = World::listing();
+        let mut head = Head::new(200);
+        head.content_type = content_type.map(ToString::to_string);
+        world.head_with(&head);
+        world.body(&list("5", &[("a", "4")]));
+        world.close();
+        assert_eq!(world.stored(), ["ns/a@4"], "{content_type:?}");
+        world.head_with(&head);
+        world.body(&event("MODIFIED", "a", "6"));
+        assert_eq!(world.stored(), ["ns/a@6"], "{content_type:?}");
+    }
+    let mut world = World::listing();
+    let mut head = Head::new(200);
+    head.set("Content-Type", "application/vnd.kubernetes.protobuf");
+    world.head_with(&head);
+    world.body("k8s\0");
+    assert_eq!(world.failure().reason, "Undecodable");
+    assert!(world.failure().message.contains("k8s\\u{0}"), "{}", world.failure());
+}
+
 #[test]
 fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
     let bad = r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":[
@@ -120,7 +175,7 @@ fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
     for step in [800, 1_600] {
         world.answer(200, bad);
         assert_eq!(world.failure().reason, "Undecodable");
-        assert!(world.failure().message.starts_with("ns/bad at version 3: "), "{}", world.failure());
+        assert!(world.failure().message.starts_with("ns/bad at version 3 cannot be used: "), "{}", world.failure());
         world.back_off(step);
         assert_eq!(world.request(), "/api/v1/pods?limit=500&resourceVersion=0");
     }
@@ -233,6 +288,45 @@ fn a_body_is_paused_over_4_mib_and_its_deadlines_stand_still_until_half_of_that_
         "the watch was read for 240 s"
     );
     assert_eq!(world.store.len(), 5);
+}
+
+/// One read of gzip stands for more than may wait: its rest is read when there is room, and only then its end counts.
+#[test]
+fn what_was_read_of_a_compressed_list_waits_and_its_end_with_it() {
+    let items: Vec<_> = (0..6).map(|n| big(&format!("n{n}"), "3", IN_FLIGHT_BYTES / 4)).collect();
+    let items: Vec<_> = items.iter().map(|e| &e["{\"type\":\"ADDED\",\"object\":".len()..e.len() - 2]).collect();
+    let held = |tail: &str| {
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{}{tail}"#, items.join(","));
+        let body = gzip_member(0, &[list.as_bytes()]).0;
+        let mut world = World::listing();
+        world.request();
+        world.lazy = true;
+        let mut head = Head::new(200);
+        head.set("content-encoding", "gzip");
+        world.head_with(&head);
+        let id = world.id();
+        world.input(Input::Body { id, bytes: &body });
+        assert_eq!((world.paused, world.deadline), (Some(id), None), "our own slowness is not the server's silence");
+        world.close();
+        assert_eq!((world.phase(), world.has_sent(), world.deadline), (Phase::Listing, false, None));
+        world
+    };
+    let mut world = held("]}");
+    world.pass(1_000_000);
+    while world.work() {}
+    assert_eq!((world.store.len(), world.watch_version().as_str(), world.failures.len()), (6, "5", 0));
+
+    // What has ended for the driver is not cancelled, whatever becomes of it.
+    let mut world = held("}");
+    while world.work() {}
+    assert_eq!((world.failure().reason.as_str(), world.cancelled.len(), world.store.len()), ("Undecodable", 0, 0));
+    world.back_off(800);
+    for input in [Input::Stop, Input::Refresh] {
+        let mut world = held("]}");
+        world.input(input);
+        while world.work() {}
+        assert_eq!((world.cancelled.len(), world.store.len()), (0, 0));
+    }
 }
 
 #[test]

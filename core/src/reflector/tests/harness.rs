@@ -1,4 +1,8 @@
 //! [`World`]: an informer with its driver, store and rings in plain cells, at times that the test picks.
+//!
+//! The fuzz target `machine` compiles this file from outside of the crate, where enums may grow: hence arms that cannot be
+//! reached from here.
+#![allow(unreachable_patterns)]
 
 use crate::decode::{Codec, DecodeJob, NoGuard};
 use crate::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output};
@@ -14,6 +18,10 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 pub(super) const PODS: Resource = Resource::namespaced("", "v1", "pods", "Pod");
+
+/// How many requests one wait may be followed by, pages with a token apart: a streaming list that expired, one for the
+/// newest state, pages in its place, and those without a limit; then the watch.
+pub(super) const AT_ONCE: u64 = 5;
 
 /// A handler and what it believes.
 pub(super) struct Listener {
@@ -35,6 +43,9 @@ pub(super) struct World {
     pub(super) log: Vec<String>,
     /// Requests that no test has looked at.
     sent: VecDeque<Request>,
+    /// When requests were sent, those that follow a continue token apart: one page is no new attempt.
+    pub(super) attempts: Vec<Time>,
+    pub(super) pages: usize,
     /// The request in flight.
     pub(super) current: Option<RequestId>,
     /// The last request.
@@ -76,6 +87,8 @@ impl World {
             listeners: BTreeMap::new(),
             log: Vec::new(),
             sent: VecDeque::new(),
+            attempts: Vec::new(),
+            pages: 0,
             current: None,
             last: None,
             cancelled: Vec::new(),
@@ -134,6 +147,11 @@ impl World {
                     assert!(self.current.is_none(), "one request at a time (I27)");
                     self.log.push(format!("send {} {} {:?}", request.id, request.target(), request.accept_encoding));
                     self.current = Some(request.id);
+                    if request.query_value("continue").is_some() {
+                        self.pages += 1;
+                    } else {
+                        self.attempts.push(self.now);
+                    }
                     self.last = Some(request.clone());
                     self.sent.push_back(request);
                 }
@@ -190,6 +208,7 @@ impl World {
                     self.log.push(format!("wait {deadline:?}"));
                     break;
                 }
+                _ => panic!("an output that this harness does not know"),
             }
         }
     }
@@ -340,6 +359,7 @@ impl World {
 
     pub(super) fn end(&mut self, end: &End) {
         let id = self.current.take().expect("a request is in flight");
+        self.paused = None;
         self.input(Input::End { id, end });
     }
 
@@ -379,6 +399,28 @@ impl World {
         self.informer.phase()
     }
 
+    /// Something will happen, or nothing ever has to.
+    pub(super) fn assert_alive(&self) {
+        let waits = self.current.is_some() || self.deadline.is_some() || self.has_kept();
+        assert!(waits, "a machine that is {} does nothing for ever", self.phase());
+        assert!(self.paused.is_none() || self.has_kept(), "paused, with nothing left to decode");
+        match self.phase() {
+            Phase::Streaming | Phase::Opening | Phase::Watching => assert!(self.current.is_some()),
+            Phase::Backoff | Phase::Idle | Phase::Stopped => assert!(self.current.is_none()),
+            // In flight, or finished and on its way into the store.
+            Phase::Listing => {}
+            other => panic!("a phase that this harness does not know: {other}"),
+        }
+    }
+
+    /// I30: since `start` there were no more requests than the envelope of the waits allows, pages with a token apart.
+    /// At the very worst the server is kept happy enough for no wait ever to grow. A refresh is a list at once.
+    pub(super) fn assert_paced(&self, start: Time, refreshes: u64) {
+        let sends = self.log.iter().filter(|line| line.starts_with("send") && !line.contains("continue=")).count();
+        let most = AT_ONCE * (self.now.since(start).as_millis() as u64 / 800 + 1 + refreshes);
+        assert!(sends as u64 <= most, "{sends} requests in {:?}", self.now.since(start));
+    }
+
     pub(super) fn add_handler(&mut self, id: u64, resync: Option<Duration>) {
         self.add_handler_with(id, resync, Overflow::default());
     }
@@ -401,6 +443,7 @@ impl World {
                 None => return,
                 Some(Delivery::Synced) => assert!(!core::mem::replace(&mut listener.synced, true), "synced twice"),
                 Some(Delivery::Notification(notification)) => listener.see(&notification),
+                Some(_) => panic!("a delivery that this harness does not know"),
             }
         }
     }
@@ -426,6 +469,7 @@ impl Listener {
             Notification::Added { object, .. } => self.view.insert(key, object.version().to_string()),
             Notification::Updated { new, .. } => self.view.insert(key, new.version().to_string()),
             Notification::Deleted { .. } => self.view.remove(&key),
+            other => panic!("a notification that this harness does not know: {other:?}"),
         };
         let old = notification.old().map(|old| old.version().to_string());
         assert_eq!(before, old, "{notification:?}: old is what the handler saw last (I12)");

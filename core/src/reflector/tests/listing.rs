@@ -1,9 +1,10 @@
 //! The state `Listing`.
 
 use super::harness::{World, config, error_event, event, list, page, status, too_large};
+use crate::informer::Input;
 use crate::object::Version;
 use crate::reflector::{ListStrategy, Phase};
-use crate::wire::Head;
+use crate::wire::{Head, gzip_member};
 use std::string::{String, ToString};
 
 /// Every failure of a list that only costs a wait: the next list asks the same thing.
@@ -209,6 +210,38 @@ fn a_server_that_makes_pages_all_the_same_and_expires_them_meets_the_backoff() {
     assert_eq!(world.request(), "/api/v1/pods?limit=500", "the newest state, in pages");
 }
 
+/// Servers compress a list when they are asked to; a proxy may do it with the Status of a failure as well.
+#[test]
+fn a_failure_in_gzip_is_understood() {
+    let body = gzip_member(0, &[too_large().as_bytes()]).0;
+    for pieces in [1, body.len()] {
+        let mut world = World::opening();
+        world.answer(410, "");
+        world.back_off(800);
+        assert_eq!(world.request(), "/api/v1/pods?resourceVersion=5");
+        let mut head = Head::new(504);
+        head.set("content-encoding", "gzip");
+        world.head_with(&head);
+        for piece in body.chunks(body.len().div_ceil(pieces)) {
+            let id = world.id();
+            world.input(Input::Body { id, bytes: piece });
+        }
+        world.close();
+        assert_eq!(world.reasons().last().map(String::as_str), Some("list 504 Timeout"));
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "its version is too large for the server");
+    }
+    // Damaged, or in another encoding: then the code has to do.
+    for encoding in ["gzip", "br"] {
+        let mut world = World::listing();
+        let mut head = Head::new(403);
+        head.set("content-encoding", encoding);
+        world.head_with(&head);
+        world.body("no gzip");
+        world.close();
+        assert_eq!((world.failure().code, world.failure().message.as_str()), (403, ""), "{encoding}");
+    }
+}
+
 #[test]
 fn an_expired_or_too_large_version_asks_for_the_newest_state_at_once_and_then_waits() {
     for (code, body) in
@@ -256,6 +289,75 @@ fn a_cache_that_lags_is_refused_once_and_the_newest_state_believed() {
     assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"], "restored from a backup");
     assert_eq!(world.watch_version(), "3");
     assert_eq!(world.stored(), ["ns/old@2"]);
+}
+
+#[test]
+fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content() {
+    let mut world = World::opening();
+    world.answer(410, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("9", &[("a", "4"), ("b", "3")]));
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(403, "");
+    world.back_off(1_600);
+    world.request();
+    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
+    world.reasons();
+    let other = |version| {
+        list(version, &[("a", "4"), ("b", "3")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#)
+    };
+    assert_eq!(world.request(), "/api/v1/pods?limit=500");
+    world.answer(200, &other("4"));
+    assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"]);
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4 ns/b@3".into(), "4".into()));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"], "what is the same is no news");
+    assert!(world.store.get("ns/a").unwrap().json().contains("other"));
+    // From here on a version says again what it says.
+    world.answer(403, "");
+    world.back_off(3_200);
+    world.request();
+    world.answer(200, &list("4", &[("a", "4"), ("b", "3")]));
+    assert_eq!((world.told(1), world.watch_version()), (std::vec![], "4".into()));
+}
+
+#[test]
+fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
+    let mut world = World::opening();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(403, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("4", &[("a", "4")]));
+    assert_eq!(world.request(), "/api/v1/pods?limit=500");
+    world.answer(
+        200,
+        &list("9", &[("a", "4"), ("c", "7")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#),
+    );
+    assert_eq!(world.told(1), ["added ns/c@7 by Relist"]);
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4 ns/c@7".into(), "9".into()));
+}
+
+#[test]
+fn what_is_set_back_stays_in_doubt_until_a_list_of_it_is_in_the_store() {
+    let mut world = World::opening();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(403, "");
+    world.back_off(800);
+    world.request();
+    world.answer(200, &list("4", &[]));
+    world.request();
+    // The first page tells how old the state is, and the last one never comes.
+    world.answer(200, &page("4", "more", &[("a", "4")]));
+    world.answer(500, "");
+    world.back_off(1_600);
+    assert_eq!(world.request(), "/api/v1/pods?limit=500");
+    world.answer(200, &list("4", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
+    assert_eq!(world.reasons().iter().filter(|reason| reason.contains("VersionWentBackwards")).count(), 1);
 }
 
 #[test]
@@ -320,4 +422,25 @@ fn an_item_that_cannot_be_built_is_reported_and_the_list_goes_on() {
     assert_eq!(world.stored(), ["ns/a@4"]);
     assert!(world.informer.has_synced());
     assert_eq!(world.store.quarantined().count(), 1, "what has no key has no place there");
+}
+
+/// W4, C6: the token that comes with the news that ours is gone mixes two states.
+#[test]
+fn the_token_in_a_status_is_never_followed() {
+    let gone = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,
+        "metadata":{"resourceVersion":"9","continue":"mixes-two-states"}}"#;
+    for code in [410, 200] {
+        let mut world = World::listing();
+        world.answer(200, &page("5", "next", &[("a", "4")]));
+        world.answer(code, gone);
+        assert_eq!(world.request(), "/api/v1/pods?resourceVersion=0", "{code}: all at once, from the beginning");
+        world.answer(code, gone);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "{code}");
+        world.answer(code, gone);
+        world.back_off(800);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "{code}");
+        world.answer(200, &list("9", &[("b", "8")]));
+        assert_eq!(world.stored(), ["ns/b@8"], "{code}: nothing of the first page is left");
+        assert!(world.log.iter().all(|line| !line.contains("mixes")), "{code}");
+    }
 }

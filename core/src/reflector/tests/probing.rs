@@ -95,6 +95,24 @@ fn an_event_a_bookmark_and_a_list_put_the_probe_off_and_white_space_does_not() {
 }
 
 #[test]
+fn a_stream_that_was_just_opened_has_a_second_for_what_waited() {
+    let mut world = World::watching();
+    world.quiet(599_000);
+    world.close();
+    world.pass(800);
+    world.pass(200);
+    world.head(200);
+    world.body(&event("ADDED", "b", "7"));
+    assert_eq!((world.phase(), world.stored().join(" ")), (Phase::Watching, "ns/a@4 ns/b@7".into()));
+    let mut world = World::watching();
+    world.quiet(599_500);
+    world.close();
+    world.pass(600);
+    world.head(200);
+    world.sleep(1_000, "version probe");
+}
+
+#[test]
 fn a_streaming_list_is_news_too() {
     let mut world = World::streaming();
     world.head(200);
@@ -174,6 +192,19 @@ fn a_server_that_was_set_back_is_read_by_the_strategy_in_force() {
     world.body(&end_marker("4"));
     assert_eq!(world.reasons(), ["list 0 VersionWentBackwards"]);
     assert_eq!((world.stored().len(), world.store.version().as_str()), (0, "4"));
+}
+
+#[test]
+fn after_a_server_was_set_back_no_version_hides_other_content() {
+    let mut world = World::probing();
+    world.add_handler(1, None);
+    world.told(1);
+    world.answer(200, &list("5", &[("a", "4")]));
+    world.request();
+    world.answer(200, &list("5", &[("a", "4")]).replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#));
+    assert_eq!((world.stored().join(" "), world.watch_version()), ("ns/a@4".into(), "5".into()));
+    assert_eq!(world.told(1), ["updated ns/a@4 (was 4) by Relist"]);
+    assert!(world.store.get("ns/a").unwrap().json().contains("other"));
 }
 
 #[test]
@@ -371,7 +402,7 @@ fn a_strict_informer_that_rejects_its_list_gives_a_probe_up() {
 
 #[test]
 fn a_tuning_without_a_probe_never_probes_and_one_without_a_wait_does_not_spin() {
-    for (probe, want) in [(Duration::MAX, 0), (Duration::ZERO, 9)] {
+    for (probe, want) in [(Duration::MAX, 0), (Duration::ZERO, 7)] {
         let mut config = config(ListStrategy::Paged);
         config.reflector.tuning.version_probe = probe;
         let mut world = World::with(config, 1);

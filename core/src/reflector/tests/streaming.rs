@@ -214,6 +214,23 @@ fn a_stream_that_is_older_than_the_cache_is_refused_once() {
 }
 
 #[test]
+fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content_of_a_stream() {
+    let mut world = World::streaming();
+    world.head(200);
+    world.body(&(event("ADDED", "a", "3") + &end_marker("9") + &error_event(410, "Expired")));
+    world.back_off(800);
+    world.head(200);
+    world.body(&end_marker("8"));
+    world.reasons();
+    let other = event("ADDED", "a", "3").replace(r#""name":"a""#, r#""name":"a","labels":{"is":"other"}"#);
+    world.head(200);
+    world.body(&(other.clone() + &end_marker("8") + &event("ADDED", "b", "9")));
+    assert_eq!(world.reasons(), ["streaming 0 VersionWentBackwards"]);
+    assert_eq!((world.stored().join(" "), world.phase()), ("ns/a@3 ns/b@9".into(), Phase::Watching));
+    assert!(world.store.get("ns/a").unwrap().json().contains("other"));
+}
+
+#[test]
 fn an_informer_that_only_streams_never_asks_for_pages() {
     let mut world = World::new(ListStrategy::Streaming);
     world.input(Input::Start);

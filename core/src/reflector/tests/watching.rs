@@ -258,3 +258,63 @@ fn an_object_that_cannot_be_built_keeps_its_last_good_state_and_can_still_be_del
     world.body("{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"resourceVersion\":\"7\",\"labels\":7}}}\n");
     assert_eq!((world.stored().len(), world.store.quarantined().count()), (0, 0));
 }
+
+/// What an ERROR event may hold, and what follows: a list, or the same watch again. Nothing in it moves the cursor.
+#[test]
+fn error_events_of_every_make_are_understood_or_answered_with_a_list() {
+    const LIST: &str = "/api/v1/pods?resourceVersion=5";
+    for (object, code, next) in [
+        (
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Expired","code":410}"#,
+            410,
+            LIST,
+        ),
+        (r#"{"status":"Failure","reason":"Expired","code":410,"metadata":{}}"#, 410, LIST),
+        (r#"{"code":410}"#, 410, LIST),
+        (r#"{"code":"410"}"#, 410, LIST),
+        (r#"{"reason":"Expired"}"#, 0, LIST),
+        (r#"{"reason":"Gone","message":"too old"}"#, 0, LIST),
+        (r#"{"kind":"Status","code":null,"reason":null}"#, 0, LIST),
+        (r#"{"kind":"Status","metadata":{"resourceVersion":"99"}}"#, 0, LIST),
+        (r#"{"kind":"Status","code":403,"reason":"Forbidden"}"#, 403, LIST),
+        ("{}", 0, LIST),
+        ("null", 0, LIST),
+        ("7", 0, LIST),
+        ("[]", 0, LIST),
+        (r#""too old resource version""#, 0, LIST),
+        (r#"{"kind":"Pod","metadata":{"name":"x","resourceVersion":"99"}}"#, 0, LIST),
+        (r#"{"code":"500"}"#, 500, "watch"),
+        (r#"{"code":500,"reason":""}"#, 500, "watch"),
+        (r#"{"kind":"Status","code":429,"reason":"TooManyRequests"}"#, 429, "watch"),
+        (r#"{"kind":"Status","code":401,"reason":"Unauthorized"}"#, 401, "watch"),
+        // W12: the server was too slow, which says nothing about our version.
+        (
+            r#"{"kind":"Status","code":504,"reason":"Timeout","message":"request did not complete within the allotted timeout"}"#,
+            504,
+            "watch",
+        ),
+    ] {
+        let mut world = World::watching();
+        world.body(&std::format!("{{\"type\":\"ERROR\",\"object\":{object}}}\n"));
+        assert_eq!((world.failures.len(), world.failure().code), (1, code), "{object}");
+        assert_eq!(world.cancelled, [2], "{object}");
+        world.back_off(800);
+        if next == LIST {
+            assert_eq!(world.request(), LIST, "{object}");
+        } else {
+            assert_eq!(world.watch_version(), "5", "{object}");
+        }
+        assert_eq!(world.stored(), ["ns/a@4"], "{object}");
+    }
+    // W5: without the missing versions there is only the newest state.
+    for object in [
+        r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
+        r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#,
+        r#"{"kind":"Status","code":504,"message":"Timeout: Too large resource version: 9, current: 5"}"#,
+    ] {
+        let mut world = World::watching();
+        world.body(&std::format!("{{\"type\":\"ERROR\",\"object\":{object}}}\n"));
+        world.back_off(800);
+        assert_eq!(world.request(), "/api/v1/pods?limit=500", "{object}");
+    }
+}

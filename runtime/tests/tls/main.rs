@@ -1,5 +1,7 @@
 //! TLS against a real rustls server on loopback: what works, and what each failure says.
 
+mod files;
+
 use informer_runtime::config::{Config, Secret};
 use informer_runtime::tls::{explain, server_name};
 use rcgen::{
@@ -130,6 +132,10 @@ impl Server {
 
 fn greet(config: &Config, port: u16) -> Result<String, String> {
     let tls = config.tls_config().map_err(|error| error.to_string())?.expect("https");
+    greet_with(tls, config, port)
+}
+
+fn greet_with(tls: Arc<rustls::ClientConfig>, config: &Config, port: u16) -> Result<String, String> {
     let name = server_name(config).map_err(|error| error.to_string())?;
     let connection = rustls::ClientConnection::new(tls, name).map_err(|error| explain(&error))?;
     let mut stream = rustls::StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", port)).unwrap());

@@ -1,0 +1,267 @@
+//! What reading a hostile body costs in memory, counted at the allocator: never more than the bound of one value and a
+//! little, however long or compressed the body is.
+
+use allocation_counter::measure;
+use informer_core::Resource;
+use informer_core::decode::{Codec, DecodeJob, NoGuard};
+use informer_core::informer::{Informer, InformerConfig, Input, Output};
+use informer_core::object::DynamicObject;
+use informer_core::reflector::{End, ListStrategy};
+use informer_core::store::{Commit, Store};
+use informer_core::time::Time;
+use informer_core::wire::{Body, Crc32, Fed, FrameDecoder, Head, Limits, ListDecoder, RawBatch, RequestId, WireError};
+use miniz_oxide::deflate::compress_to_vec;
+
+const MIB: usize = 1 << 20;
+
+/// What a socket gives at a time.
+const READ: usize = 64 << 10;
+
+/// The most that one value may hold: its bound, an eighth of that while the buffer grows, one read, and a few small things.
+fn bound(limits: Limits) -> u64 {
+    (limits.frame_bytes + limits.frame_bytes / 8 + READ + 16 * 1024) as u64
+}
+
+/// `opening`, then `filling` without end, read by `read` until that fails; the peak of memory, and the error.
+fn peak(opening: &[u8], filling: u8, mut read: impl FnMut(&[u8]) -> Result<(), WireError>) -> (u64, WireError) {
+    let chunk = vec![filling; READ];
+    let mut error = None;
+    let counted = measure(|| {
+        let mut result = read(opening);
+        // Three times the bound by default: by then it has to have failed.
+        for _ in 0..48 * MIB / READ {
+            result = result.and_then(|()| read(&chunk));
+        }
+        error = result.err();
+    });
+    (counted.bytes_max, error.expect("a body without end is refused"))
+}
+
+#[test]
+fn a_frame_without_end_costs_its_bound_and_no_more() {
+    for limits in [Limits::default(), Limits { frame_bytes: 5 * MIB, ..Limits::default() }] {
+        for (opening, filling) in [
+            (r#"{"type":"ADDED","object":{"x":""#, b'x'),
+            (r#"{"type":"ADDED","object":{"metadata":{"name":""#, b'x'),
+            (r#"{"type":"ADDED","object":{"x":"#, b'['),
+            (r#"{"type":"ADDED","object":{"x":"#, b' '),
+            (r#"{"type":"ADDED","object":{"x":"#, b'1'),
+            ("{\"", b'k'),
+        ] {
+            let (mut decoder, mut batch) = (FrameDecoder::new(limits), RawBatch::new());
+            let (peak, error) = peak(opening.as_bytes(), filling, |bytes| decoder.feed(bytes, &mut batch).map(|_| ()));
+            assert_eq!(error, WireError::TooLarge { limit: limits.frame_bytes }, "{opening}");
+            assert!(peak <= bound(limits), "{opening}: {peak} bytes for a bound of {}", limits.frame_bytes);
+        }
+    }
+}
+
+#[test]
+fn an_item_or_member_of_a_list_without_end_costs_its_bound_and_no_more() {
+    let limits = Limits::default();
+    for (opening, filling) in [
+        (r#"{"items":[{"x":""#, b'x'),
+        (r#"{"items":[{"x":"#, b'['),
+        (r#"{"metadata":{"x":""#, b'x'),
+        (r#"{"message":""#, b'x'),
+        ("{\"", b'k'),
+    ] {
+        let (mut decoder, mut batch) = (ListDecoder::new(limits), RawBatch::new());
+        let (peak, error) = peak(opening.as_bytes(), filling, |bytes| decoder.feed(bytes, &mut batch));
+        assert_eq!(error, WireError::TooLarge { limit: limits.frame_bytes }, "{opening}");
+        assert!(peak <= bound(limits), "{opening}: {peak} bytes");
+    }
+}
+
+#[test]
+fn white_space_and_members_that_nobody_wants_cost_nothing() {
+    let body = |opening: &str, filling: u8, end: &str| {
+        let (mut decoder, mut batch) = (ListDecoder::new(Limits::default()), RawBatch::new());
+        let chunk = vec![filling; READ];
+        let counted = measure(|| {
+            decoder.feed(opening.as_bytes(), &mut batch).unwrap();
+            for _ in 0..40 * MIB / READ {
+                decoder.feed(&chunk, &mut batch).unwrap();
+            }
+            decoder.feed(end.as_bytes(), &mut batch).unwrap();
+        });
+        assert!(decoder.finish().is_ok());
+        counted.bytes_max
+    };
+    for (opening, filling, end) in
+        [("{\"x\":\"", b'x', "\",\"items\":[]}"), ("{\"items\":[", b' ', "]}"), ("{\"items\":[]", b'\n', "}")]
+    {
+        let peak = body(opening, filling, end);
+        assert!(peak < 16 * 1024, "{opening}: {peak} bytes");
+    }
+    let (mut decoder, mut batch, chunk) = (FrameDecoder::new(Limits::default()), RawBatch::new(), vec![b'\n'; READ]);
+    let counted = measure(|| {
+        for _ in 0..40 * MIB / READ {
+            assert_eq!(decoder.feed(&chunk, &mut batch), Ok(Fed::All));
+        }
+    });
+    assert_eq!(counted.bytes_max, 0, "white space between frames is held nowhere");
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    gzip.extend(compress_to_vec(content, 6));
+    gzip.extend(Crc32::of(content).to_le_bytes());
+    gzip.extend((content.len() as u32).to_le_bytes());
+    gzip
+}
+
+#[test]
+fn a_gzip_bomb_comes_out_in_pieces() {
+    let bomb = gzip(&vec![b' '; 40 * MIB]);
+    assert!(bomb.len() < READ, "one read brings it all");
+    let (mut decoder, mut batch) = (ListDecoder::new(Limits::default()), RawBatch::new());
+    let counted = measure(|| {
+        let mut body = Body::new(Some("gzip")).unwrap();
+        body.feed(&bomb, &mut |piece| decoder.feed(piece, &mut batch)).unwrap();
+        body.finish().unwrap();
+    });
+    assert!(counted.bytes_max < 256 * 1024, "{} bytes", counted.bytes_max);
+}
+
+enum Effect {
+    Decode(DecodeJob),
+    Commit(Commit<usize>),
+}
+
+/// An informer whose driver keeps each effect until nothing else is to be done, as one on a pool would.
+struct Driver {
+    informer: Informer<usize>,
+    store: Store<usize>,
+    codec: Codec<usize>,
+    /// At most one is out at a time.
+    effect: Option<Effect>,
+    paused: bool,
+    requests: Vec<String>,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let pods = Resource::namespaced("", "v1", "pods", "Pod");
+        let mut config = InformerConfig::new(pods.clone());
+        config.reflector.strategy = ListStrategy::Paged;
+        Driver {
+            informer: Informer::new(config, 7),
+            store: Store::new(7),
+            // What is cached is a number, so that what is counted is what is on its way.
+            codec: Codec::<DynamicObject>::new(pods).map(|object| Ok(object.json().len())),
+            effect: None,
+            paused: false,
+            requests: Vec::new(),
+        }
+    }
+
+    fn input(&mut self, input: Input<'_, usize>) {
+        self.informer.handle(Time::ZERO, input);
+        self.drain();
+    }
+
+    #[allow(clippy::wildcard_enum_match_arm)] // outputs may grow; what is counted here is named
+    fn drain(&mut self) {
+        loop {
+            match self.informer.poll_output() {
+                Output::Send(request) => self.requests.push(request.target()),
+                Output::Cancel(id) => panic!("{id} is given up"),
+                Output::Pause(_) => self.paused = true,
+                Output::Resume(_) => self.paused = false,
+                Output::Decode(job) => self.effect = Some(Effect::Decode(job)),
+                Output::Commit(commit) => self.effect = Some(Effect::Commit(commit)),
+                Output::Notice(_) => {}
+                Output::Wait(_) => break,
+                Output::Attach(_) | Output::Detach(_) | Output::Resync(_) | _ => panic!("there are no handlers"),
+            }
+        }
+    }
+
+    /// Carries out one effect. False if there is none.
+    fn work(&mut self) -> bool {
+        let input = match self.effect.take() {
+            None => return false,
+            Some(Effect::Decode(mut job)) => {
+                job.probe(&self.store);
+                Input::Decoded(job.decode(&self.codec, &self.store.indexers(), &NoGuard))
+            }
+            Some(Effect::Commit(commit)) => Input::Committed(self.store.commit(commit).receipt),
+        };
+        self.informer.handle(Time::ZERO, input);
+        self.drain();
+        true
+    }
+
+    fn answer(&mut self, gzip: &[u8]) {
+        let id = RequestId(self.requests.len() as u64);
+        let mut head = Head::new(200);
+        head.set("content-encoding", "gzip");
+        self.input(Input::Head { id, head: &head });
+        self.input(Input::Body { id, bytes: gzip });
+    }
+}
+
+/// One read of a list stands for a hundred times what may wait to be decoded.
+#[test]
+fn a_list_that_one_read_brings_is_decoded_in_pieces_all_the_same() {
+    let object = |n: usize| {
+        let zeros = "0".repeat(MIB);
+        format!(r#"{{"metadata":{{"name":"o-{n:04}","resourceVersion":"{n}"}},"data":"{zeros}"}}"#)
+    };
+    let items: Vec<String> = (1..=40).map(object).collect();
+    let body = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"50"}},"items":[{}]}}"#, items.join(","));
+    let list = gzip(body.as_bytes());
+    assert!(list.len() < READ, "one read brings it all");
+    drop((items, body));
+
+    let mut driver = Driver::new();
+    let counted = measure(|| {
+        driver.input(Input::Start);
+        driver.answer(&list);
+        assert!(driver.paused, "no more is read meanwhile");
+        // The driver has nothing more to read, and says so before the first piece is decoded.
+        driver.input(Input::End { id: RequestId(1), end: &End::Closed });
+        while driver.work() {}
+    });
+    assert_eq!(driver.store.len(), 40);
+    assert!(driver.informer.has_synced() && driver.requests[1].contains("resourceVersion=50"), "{:?}", driver.requests);
+    // What waits, what is decoded, one object on its way into each of them.
+    assert!(counted.bytes_max < 12 * MIB as u64, "{} bytes for a list of 40 MiB", counted.bytes_max);
+}
+
+/// The smallest items cost most beside their bytes.
+#[test]
+fn items_of_two_bytes_are_counted_with_what_is_noted_of_them() {
+    let body = format!(
+        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"50"}},"items":[{}{{}}]}}"#,
+        "{},".repeat(4 * MIB)
+    );
+    let list = gzip(body.as_bytes());
+    assert!(list.len() < READ, "one read brings it all");
+    drop(body);
+    let mut driver = Driver::new();
+    driver.input(Input::Start);
+    let counted = measure(|| driver.answer(&list));
+    assert!(driver.paused);
+    assert!(counted.bytes_max < 64 * MIB as u64, "{} bytes for what is noted of four million items", counted.bytes_max);
+}
+
+/// Bookmarks are no bytes to decode, and still take room.
+#[test]
+fn a_flood_of_bookmarks_is_taken_in_pieces() {
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
+    let flood = gzip(bookmark.repeat(200_000).as_bytes());
+    let mut driver = Driver::new();
+    driver.input(Input::Start);
+    let empty = gzip(br#"{"kind":"PodList","metadata":{"resourceVersion":"50"},"items":[]}"#);
+    driver.answer(&empty);
+    driver.input(Input::End { id: RequestId(1), end: &End::Closed });
+    while driver.work() {}
+    let counted = measure(|| {
+        driver.answer(&flood);
+        while driver.work() {}
+    });
+    assert!(!driver.paused && driver.store.version().as_str() == "60");
+    assert!(counted.bytes_max < 2 * MIB as u64, "{} bytes for 13 MB of bookmarks", counted.bytes_max);
+}

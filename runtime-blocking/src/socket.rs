@@ -1,0 +1,145 @@
+//! [`Socket`]: a TCP or Unix socket whose reads and writes end at a deadline.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What the system knows a connection by. A second handle of it shuts the first from another thread.
+pub(crate) enum Handle {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// The same call on either kind.
+macro_rules! each {
+    ($handle:expr, $socket:ident => $call:expr) => {
+        match $handle {
+            Handle::Tcp($socket) => $call,
+            #[cfg(unix)]
+            Handle::Unix($socket) => $call,
+        }
+    };
+}
+
+impl Handle {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Handle::Tcp(socket) => Handle::Tcp(socket.try_clone()?),
+            #[cfg(unix)]
+            Handle::Unix(socket) => Handle::Unix(socket.try_clone()?),
+        })
+    }
+
+    /// Ends it in both directions; it may be closed already.
+    pub(crate) fn shut(&self) {
+        let _ = each!(self, socket => socket.shutdown(Shutdown::Both));
+    }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        each!(self, socket => socket.set_nonblocking(on))
+    }
+}
+
+impl Read for &Handle {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        each!(self, socket => (&*socket).read(buffer))
+    }
+}
+
+impl Write for &Handle {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, socket => (&*socket).write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        each!(self, socket => (&*socket).flush())
+    }
+}
+
+pub(crate) struct Socket {
+    handle: Handle,
+    deadline: Option<Instant>,
+}
+
+impl Socket {
+    pub(crate) fn new(handle: Handle, deadline: Instant) -> Self {
+        Socket { handle, deadline: Some(deadline) }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// When reads and writes end at the latest; never if `None`.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        self.deadline = deadline;
+        if deadline.is_none() {
+            each!(&self.handle, socket => {
+                socket.set_read_timeout(None)?;
+                socket.set_write_timeout(None)?;
+            });
+        }
+        Ok(())
+    }
+
+    /// False if the other side has closed it, or has said something unasked, which is lost then.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let silent = || {
+            self.handle.set_nonblocking(true)?;
+            let read = (&self.handle).read(&mut [0]);
+            self.handle.set_nonblocking(false)?;
+            Ok::<_, io::Error>(matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock))
+        };
+        silent().unwrap_or(false)
+    }
+
+    /// From now on writes take what there is room for and wait for nothing.
+    pub(crate) fn hurry(&mut self) {
+        self.deadline = None;
+        let _ = self.handle.set_nonblocking(true);
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let Some(deadline) = self.deadline else { return Ok(None) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(late()) } else { Ok(Some(left)) }
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "the time for it ran out")
+}
+
+/// A timeout of a socket comes as `WouldBlock` on Unix.
+fn named<T>(result: io::Result<T>) -> io::Result<T> {
+    result.map_err(
+        |error| {
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) { late() } else { error }
+        },
+    )
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            each!(&self.handle, socket => socket.set_read_timeout(Some(left)))?;
+        }
+        named((&self.handle).read(buffer))
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            each!(&self.handle, socket => socket.set_write_timeout(Some(left)))?;
+        }
+        named((&self.handle).write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&self.handle).flush()
+    }
+}

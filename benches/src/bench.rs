@@ -1,8 +1,9 @@
 //! [`Bench`]: an informer, its store and its rings, driven by hand with scripted answers.
 //!
-//! It is the shortest driver there is: it decodes inline, keeps everything in plain fields and lets time stand still but for a wait.
-//! What it costs is what the core costs. Anything that a run of the script does not foresee (a failure, a request that
-//! the script has no answer for) panics: a benchmark that measures an error path by mistake is worse than none.
+//! It is the shortest driver there is: it decodes inline, keeps everything in plain fields and lets time stand still
+//! but for a wait. What it costs is what the core costs. Anything that a run of the script does not foresee (a failure,
+//! a request that the script has no answer for) panics: a benchmark that measures an error path by mistake is worse
+//! than none.
 
 use informer_core::decode::{Codec, NoGuard};
 use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output};

@@ -77,9 +77,9 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RuntimeName {
-    /// Tasks and hyper.
+    /// Tasks; HTTP/1.1 and HTTP/2.
     Tokio,
-    /// Threads, no async code.
+    /// Threads, no async code; HTTP/1.1.
     Blocking,
 }
 

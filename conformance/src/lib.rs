@@ -12,8 +12,9 @@
 //!
 //! [`play`](play::play) is the entry: it picks the runner of a [`Runtime`](play::Runtime), and
 //! [`run_file`](play::run_file) goes the whole way of the picture. [`virtual_time`] drives the bare core, event by
-//! event; [`real_time`] drives a runtime with IO, through [`tokio_time`] and [`blocking_time`]. What runners must name alike is in [`translate`]. Work queues have
-//! scenarios of their own ([`queue`]), which [`queue_runner`] plays. What other implementations did is in
+//! event; [`real_time`] drives a runtime with IO, through [`tokio_time`] and [`blocking_time`]. What runners must name
+//! alike is in [`translate`]. Work queues have scenarios of their own ([`queue`]), which [`queue_runner`] plays. What
+//! other implementations did is in
 //! [`recorded`].
 
 #![forbid(unsafe_code)]

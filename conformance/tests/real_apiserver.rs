@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Where they are not built each test says so and passes, unless `INFORMER_REAL_APISERVER=1` says that they must be.
-//! `INFORMER_SLOW=1` adds the tests that take half a minute or minutes each; `INFORMER_FAULT_SEED=N` chooses another random schedule of
-//! network faults.
+//! `INFORMER_SLOW=1` adds the tests that take half a minute or minutes each; `INFORMER_FAULT_SEED=N` chooses another
+//! random schedule of network faults.
 #![cfg(unix)]
 
 #[path = "real_apiserver/certificate.rs"]

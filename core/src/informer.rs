@@ -89,6 +89,10 @@ use core::fmt;
 /// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 
+/// Raw bytes that are decoded at a time. What arrives in small pieces while a batch is decoded waits as one batch, so that
+/// a driver can share it among threads; one of this size takes a thread two milliseconds. An item is never cut.
+pub const DECODE_BYTES: usize = 256 * 1024;
+
 /// Steps that wait for an effect before what is held of a compressed body is left alone: bookmarks are no bytes to decode,
 /// and still take room.
 const WAITING_WORK: usize = 1024;
@@ -549,7 +553,15 @@ impl<T> Informer<T> {
                     None if doubt => Trust::Contents,
                     None => Trust::Versions,
                 };
-                self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
+                let ticket = Ticket { attempt, staged, trust };
+                match self.work.back_mut() {
+                    Some(Work::Decode(known, waiting))
+                        if *known == ticket && waiting.bytes_len() + batch.bytes_len() <= DECODE_BYTES =>
+                    {
+                        waiting.extend(&batch);
+                    }
+                    _ => self.work.push_back(Work::Decode(ticket, batch)),
+                }
             }
             Effect::Finish { attempt, phase, version, set_back } => {
                 self.work.push_back(Work::Finish { attempt, phase, version, set_back });
@@ -734,5 +746,77 @@ impl<T> Informer<T> {
 impl<T> fmt::Debug for Informer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "informer of {}, {}", self.resource(), self.phase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::DynamicObject;
+    use crate::reflector::ListStrategy;
+    use alloc::string::String;
+
+    fn item(n: usize, bytes: usize) -> String {
+        format!(r#"{{"metadata":{{"name":"n{n}","uid":"u","resourceVersion":"1"}},"pad":"{}"}},"#, "x".repeat(bytes))
+    }
+
+    /// A machine whose list has begun, and the batches that it wants decoded so far.
+    fn listing(pieces: &[String]) -> (Informer<DynamicObject>, Vec<DecodeJob>) {
+        let mut config = InformerConfig::new(Resource::namespaced("", "v1", "pods", "Pod"));
+        config.reflector.strategy = ListStrategy::Paged;
+        let (mut machine, head, id) = (Informer::new(config, 7), Head::new(200), RequestId(1));
+        machine.handle(Time::ZERO, Input::Start);
+        machine.handle(Time::ZERO, Input::Head { id, head: &head });
+        let begin = br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":["#;
+        machine.handle(Time::ZERO, Input::Body { id, bytes: begin });
+        for piece in pieces {
+            machine.handle(Time::ZERO, Input::Body { id, bytes: piece.as_bytes() });
+        }
+        let jobs = jobs(&mut machine);
+        (machine, jobs)
+    }
+
+    fn jobs(machine: &mut Informer<DynamicObject>) -> Vec<DecodeJob> {
+        let mut jobs = Vec::new();
+        loop {
+            match machine.poll_output() {
+                Output::Decode(job) => jobs.push(job),
+                Output::Wait(_) => return jobs,
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers a job with nothing decoded of it.
+    fn answer(machine: &mut Informer<DynamicObject>, job: &DecodeJob) {
+        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Vec::new() }));
+    }
+
+    #[test]
+    fn small_pieces_that_come_during_a_decode_wait_as_one_batch() {
+        let pieces: Vec<String> = (0..10).map(|n| item(n, 10)).collect();
+        let (mut machine, first) = listing(&pieces);
+        assert_eq!(first.iter().map(DecodeJob::len).collect::<Vec<_>>(), [1], "one effect is out at a time");
+        answer(&mut machine, &first[0]);
+        let second = jobs(&mut machine);
+        assert_eq!(second.iter().map(DecodeJob::len).collect::<Vec<_>>(), [9]);
+        let names: Vec<_> = second[0].batch.iter().map(|item| item.name).collect();
+        assert_eq!(names, ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]);
+        answer(&mut machine, &second[0]);
+        assert!(jobs(&mut machine).is_empty());
+    }
+
+    #[test]
+    fn a_batch_that_waits_does_not_grow_beyond_its_bound() {
+        let pieces: Vec<String> = (0..8).map(|n| item(n, DECODE_BYTES / 3)).collect();
+        let (mut machine, mut found) = listing(&pieces);
+        let mut sizes = Vec::new();
+        while let Some(job) = found.pop() {
+            assert!(job.bytes() <= DECODE_BYTES);
+            sizes.push(job.len());
+            answer(&mut machine, &job);
+            found = jobs(&mut machine);
+        }
+        assert_eq!(sizes, [1, 2, 2, 2, 1]);
     }
 }

@@ -3,11 +3,11 @@
 
 use allocation_counter::measure;
 use informer_core::Resource;
-use informer_core::decode::{Codec, NoGuard};
+use informer_core::decode::{Codec, DecodeJob, NoGuard};
 use informer_core::informer::{Informer, InformerConfig, Input, Output};
 use informer_core::object::DynamicObject;
 use informer_core::reflector::{End, ListStrategy};
-use informer_core::store::Store;
+use informer_core::store::{Commit, Store};
 use informer_core::time::Time;
 use informer_core::wire::{Body, Crc32, Fed, FrameDecoder, Head, Limits, ListDecoder, RawBatch, RequestId, WireError};
 use miniz_oxide::deflate::compress_to_vec;
@@ -124,12 +124,18 @@ fn a_gzip_bomb_comes_out_in_pieces() {
     assert!(counted.bytes_max < 256 * 1024, "{} bytes", counted.bytes_max);
 }
 
+enum Effect {
+    Decode(DecodeJob),
+    Commit(Commit<usize>),
+}
+
 /// An informer whose driver keeps each effect until nothing else is to be done, as one on a pool would.
 struct Driver {
     informer: Informer<usize>,
     store: Store<usize>,
     codec: Codec<usize>,
-    effects: Vec<Output<usize>>,
+    /// At most one is out at a time.
+    effect: Option<Effect>,
     paused: bool,
     requests: Vec<String>,
 }
@@ -144,7 +150,7 @@ impl Driver {
             store: Store::new(7),
             // What is cached is a number, so that what is counted is what is on its way.
             codec: Codec::<DynamicObject>::new(pods).map(|object| Ok(object.json().len())),
-            effects: Vec::new(),
+            effect: None,
             paused: false,
             requests: Vec::new(),
         }
@@ -163,23 +169,24 @@ impl Driver {
                 Output::Cancel(id) => panic!("{id} is given up"),
                 Output::Pause(_) => self.paused = true,
                 Output::Resume(_) => self.paused = false,
-                effect @ (Output::Decode(_) | Output::Commit(_)) => self.effects.push(effect),
+                Output::Decode(job) => self.effect = Some(Effect::Decode(job)),
+                Output::Commit(commit) => self.effect = Some(Effect::Commit(commit)),
+                Output::Notice(_) => {}
                 Output::Wait(_) => break,
-                _ => {}
+                Output::Attach(_) | Output::Detach(_) | Output::Resync(_) | _ => panic!("there are no handlers"),
             }
         }
     }
 
     /// Carries out one effect. False if there is none.
     fn work(&mut self) -> bool {
-        let input = match self.effects.pop() {
+        let input = match self.effect.take() {
             None => return false,
-            Some(Output::Decode(mut job)) => {
+            Some(Effect::Decode(mut job)) => {
                 job.probe(&self.store);
                 Input::Decoded(job.decode(&self.codec, &self.store.indexers(), &NoGuard))
             }
-            Some(Output::Commit(commit)) => Input::Committed(self.store.commit(commit).receipt),
-            Some(_) => panic!("only effects are kept"),
+            Some(Effect::Commit(commit)) => Input::Committed(self.store.commit(commit).receipt),
         };
         self.informer.handle(Time::ZERO, input);
         self.drain();

@@ -28,7 +28,7 @@ use crate::http::{Fault, Wire};
 use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -36,10 +36,6 @@ use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
-
-/// How long a call may take by default: longer than the slowest admission webhook may (30 s is their cap; 10 s is
-/// usual).
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One cluster. Cheap to clone; clones share idle connections.
 #[derive(Clone)]

@@ -220,8 +220,8 @@ mod tests {
     use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
     use informer_core::reflector::ListStrategy;
     use informer_core::wire::Verb;
+    use informer_runtime::sync::OnceLock;
     use informer_sim::{Served, Server};
-    use std::sync::OnceLock;
     use std::time::Duration;
 
     #[test]

@@ -36,6 +36,7 @@
 //! |---|---|---|
 //! | `informer-driver` | one per factory | every decision, decoding, the caches |
 //! | `informer-conn` | one per open connection: a watch, or a list while it lasts | reads |
+//! | `informer-decode` | none, until a large batch comes; then up to one per processor | decodes together with the driver |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
 //! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
@@ -53,7 +54,7 @@ mod informer;
 mod socket;
 mod transport;
 
-pub use client::{Api, Client, DEFAULT_TIMEOUT};
+pub use client::{Api, Client};
 pub use controller::{Controller, RunningController};
 pub use factory::Factory;
 pub use informer::{Events, Informer};
@@ -73,7 +74,7 @@ pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::IndexValue;
-pub use informer_runtime::api::Preconditions;
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};

@@ -8,11 +8,11 @@ use informer_runtime::addresses::shares;
 use informer_runtime::config::{Config, HttpVersion};
 use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::Outgoing;
+use informer_runtime::sync::mpsc;
 use informer_runtime::tls::{self, TlsSource};
 use rustls::ClientConnection;
 use rustls_pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
 use std::time::Instant;
 
 /// Connections to one API server.

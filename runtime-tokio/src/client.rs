@@ -2,7 +2,7 @@
 
 use crate::connection::{Connector, Fault};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, MAX_ANSWER, Preconditions};
+use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -12,10 +12,6 @@ use std::future::ready;
 use std::marker::PhantomData;
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long a call may take unless told otherwise: as kubectl's default for a write, and less than the minute that the
-/// server allows itself.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of one API server. Cheap to clone; clones share a few idle connections.
 ///
@@ -48,7 +44,7 @@ impl Client {
     /// If the certificates, keys, token or user of the configuration cannot be used.
     pub fn connect(config: Config) -> Result<Self, Error> {
         config.check()?;
-        Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: TIMEOUT })
+        Ok(Client { connector: Arc::new(Connector::new(config)?), timeout: DEFAULT_TIMEOUT })
     }
 
     /// A client of the cluster that kubectl would use, or of the one that this pod runs in.
@@ -60,7 +56,7 @@ impl Client {
         Client::connect(Config::load_default()?)
     }
 
-    /// How long each call of its APIs may take, with all that belongs to it; 30 s by default.
+    /// How long each call of its APIs may take, with all that belongs to it; [`DEFAULT_TIMEOUT`] otherwise.
     #[must_use]
     pub fn timeout(mut self, within: Duration) -> Self {
         self.timeout = within;

@@ -139,6 +139,8 @@ pub(crate) struct Connector {
     idle: Idle<http1::Connection>,
     watches: Lane,
     others: Lane,
+    /// HTTP/2 connections that were retired and whose sockets may still be open.
+    closing: Mutex<Vec<http2::Closing>>,
     /// What the last connection spoke: whether it is worth waiting for one that is being opened.
     spoken: Mutex<Option<HttpVersion>>,
 }
@@ -157,6 +159,7 @@ impl Connector {
             idle: Idle::default(),
             watches: Lane::default(),
             others: Lane::default(),
+            closing: Mutex::default(),
             spoken: Mutex::new(spoken),
         })
     }
@@ -229,7 +232,23 @@ impl Connector {
         self.idle.clear();
         for lane in [&self.watches, &self.others] {
             let retired = std::mem::take(&mut *lane.open.lock());
-            drop(retired);
+            let mut closing = self.closing.lock();
+            closing.retain(|connection| !connection.is_closed());
+            closing.extend(retired.into_iter().map(http2::Connection::retire));
+        }
+    }
+
+    /// Waits until the sockets of retired connections are closed, but for those from which somebody still reads.
+    pub(crate) async fn closed(&self) {
+        let unused = {
+            let mut closing = self.closing.lock();
+            let (in_use, unused) = std::mem::take(&mut *closing).into_iter().partition(http2::Closing::is_in_use);
+            *closing = in_use;
+            let unused: Vec<http2::Closing> = unused;
+            unused
+        };
+        for connection in unused {
+            connection.closed().await;
         }
     }
 
@@ -368,6 +387,20 @@ mod tests {
             let next = tokio::time::timeout(Duration::from_millis(20), old.part()).await;
             assert!(next.is_err(), "the stream is open");
         }
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_closed_sockets_is_over_with_the_last_stream_and_leaves_those_in_use_alone() {
+        let connector = connector(number).await;
+        let (list, _) = read(&connector).await;
+        let (watching, _) = watch(&connector).await;
+        connector.retire();
+        drop(list);
+        let one = tokio::time::timeout(Duration::from_secs(60), connector.closed()).await;
+        assert!(one.is_ok() && connector.closing.lock().len() == 1, "the watch is still read");
+        drop(watching);
+        connector.closed().await;
+        assert!(connector.closing.lock().is_empty());
     }
 
     #[tokio::test]

@@ -281,7 +281,10 @@ impl Factory {
     pub async fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.request_stop();
-        wait_none(self.inner().core.lives(), within).await
+        let until = deadline(within);
+        wait_none(self.inner().core.lives(), within).await?;
+        // The tasks of HTTP/2 connections belong to the client, and end when their last stream is gone.
+        timeout_at(until, self.inner().client.connector().closed()).await.map_err(|_| Error::StillRunning(1))
     }
 
     /// True once a stop was asked for.

@@ -30,9 +30,9 @@
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
-//! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks: one
-//! per informer, one per request in flight, one per HTTP/2 connection, one per handler and worker. The tokio runtime needs its IO and time drivers
-//! (`enable_all`); one thread is enough.
+//! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks:
+//! one per informer, one per request in flight, one per HTTP/2 connection, one per handler and worker. The tokio
+//! runtime needs its IO and time drivers (`enable_all`); one thread is enough.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -62,7 +62,7 @@ pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::ListStrategy;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::IndexValue;
-pub use informer_runtime::api::Preconditions;
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};

@@ -8,6 +8,11 @@ use informer_core::wire::{Status, Verb};
 use informer_core::{Key, Object, Resource};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a call may take unless a client is told otherwise: as long as the slowest admission webhook may (30 s is their
+/// cap, 10 s is usual), and less than the minute that the server allows itself.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most that the body of one answer may hold: an object is at most a few MiB (etcd's limit is 1.5).
 pub const MAX_ANSWER: usize = 64 * 1024 * 1024;

@@ -29,7 +29,13 @@ pub struct ControllerBuilder<T> {
 impl<T: Object> ControllerBuilder<T> {
     /// A controller of the objects of `primary`: each change of one, and its deletion, calls for its key.
     pub fn new(primary: InformerHandle<T>) -> Self {
-        ControllerBuilder { primary, predicate: Box::new(any()), sources: Vec::new(), workers: 4, limiter: None }
+        ControllerBuilder {
+            primary,
+            predicate: Box::new(any()),
+            sources: Vec::new(),
+            workers: ControllerConfig::WORKERS,
+            limiter: None,
+        }
     }
 
     /// Only changes of the object itself that `predicate` passes.

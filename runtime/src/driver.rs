@@ -1,6 +1,48 @@
 //! [`Drive`]: one informer's machine with its store and rings, so that an adapter sees IO and nothing else.
+//!
+//! An adapter is what stands between this and sockets, a clock, and threads or tasks. One without sockets, whose server
+//! has an answer ready:
+//!
+//! ```
+//! use informer_core::reflector::{End, ListStrategy};
+//! use informer_core::wire::{Head, Request, Verb};
+//! use informer_core::{DynamicObject, Resource};
+//! use informer_runtime::Config;
+//! use informer_runtime::driver::{Drive, IoAction, IoEvent};
+//! use informer_runtime::factory::{FactoryCore, FactoryOptions};
+//! use informer_runtime::informer::InformerSpec;
+//!
+//! let factory = FactoryCore::new(Config::from_url("http://127.0.0.1:8001")?, FactoryOptions::default());
+//! let pods = Resource::namespaced("", "v1", "pods", "Pod");
+//! let pods = factory.informer(InformerSpec::<DynamicObject>::of(pods).strategy(ListStrategy::Paged))?;
+//! let clock = factory.clock();
+//!
+//! // One event in, and out comes what is to be sent; then nothing is to be done until the deadline.
+//! let step = |drive: &mut dyn Drive, event: IoEvent<'_>| -> Vec<Request> {
+//!     let mut requests = Vec::new();
+//!     drive.handle(clock.now(), event);
+//!     loop {
+//!         match drive.poll(clock.now()) {
+//!             IoAction::Send(request) => requests.push(request),
+//!             IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {} // there is no connection
+//!             IoAction::Wait(_deadline) => return requests,
+//!         }
+//!     }
+//! };
+//! let mut drive = factory.take_unstarted().remove(0);
+//! let list = step(&mut *drive, IoEvent::Start).remove(0);
+//! assert_eq!(list.target(), "/api/v1/pods?limit=500&resourceVersion=0");
+//!
+//! let body = br#"{"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [
+//!     {"metadata": {"namespace": "web", "name": "a", "uid": "u", "resourceVersion": "4"}}]}"#;
+//! step(&mut *drive, IoEvent::Head(list.id, &Head::new(200)));
+//! step(&mut *drive, IoEvent::Body(list.id, body));
+//! let next = step(&mut *drive, IoEvent::End(list.id, &End::Closed));
+//! assert_eq!(next[0].verb, Verb::Watch);
+//! assert_eq!(pods.lister().len(), 1);
+//! # Ok::<(), informer_runtime::Error>(())
+//! ```
 
-use crate::guard::CatchUnwind;
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
@@ -47,7 +89,12 @@ pub enum IoAction {
     Wait(Option<Deadline>),
 }
 
-/// One informer, driven. [`handle`](Drive::handle) an event, then [`poll`](Drive::poll) until it says `Wait`.
+/// The most bytes of a body that an adapter hands over, if they are there already, before it polls: small pieces then are
+/// decoded as one batch. Beyond it timers would wait.
+pub const GATHER: usize = 256 * 1024;
+
+/// One informer, driven. [`handle`](Drive::handle) an event, then [`poll`](Drive::poll) until it says `Wait`. Parts of one
+/// body that are there already may be handed over together before the poll, up to [`GATHER`].
 pub trait Drive: Send {
     /// Takes commands that wait, then the event.
     fn handle(&mut self, now: Time, event: IoEvent<'_>);
@@ -176,7 +223,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                         job.probe(store);
                         store.indexers()
                     });
-                    let decoded = job.decode(&self.codec, &indexers, &CatchUnwind);
+                    let decoded = self.shared.helpers.decode(job, &self.codec, &indexers);
                     self.machine.handle(now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {

@@ -1,10 +1,11 @@
 //! Everything this crate takes from `std::sync`, so that a model checker can take its place.
 //!
-//! No other module of the crate names `std::sync`. The locks here ignore poisoning: user code never runs while one is
-//! held, so a poisoned lock could only come from a panic of our own between two statements that cannot leave the data
-//! half changed; to answer it with a second panic in every reader would turn one fault into many.
+//! No other module of this crate or of the adapters names `std::sync`. The locks here ignore poisoning: user code never
+//! runs while one is held, so a poisoned lock could only come from a panic of our own between two statements that
+//! cannot leave the data half changed; to answer it with a second panic in every reader would turn one fault into many.
 //!
-//! [`Signal`] is the one thing that threads and, with the feature `async`, tasks wait on. It carries no data. The rule that loses no wake-up:
+//! [`Signal`] is the one thing that threads and, with the feature `async`, tasks wait on. It carries no data. The rule
+//! that loses no wake-up:
 //!
 //! 1. read [`Signal::generation`],
 //! 2. look at the condition (under its own lock),
@@ -38,7 +39,7 @@ mod task;
 use std::fmt;
 use std::time::Instant;
 
-pub use std::sync::{Arc, MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+pub use std::sync::{Arc, MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 
 /// The atomic integers and their orderings.
 pub mod atomic {

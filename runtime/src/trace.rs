@@ -75,10 +75,10 @@ mod off {
             Span
         }
 
-        #[allow(clippy::unused_self)]
+        #[allow(clippy::unused_self)] // as the other half has it
         pub(crate) fn request(&self, _request: &Request) {}
 
-        #[allow(clippy::unused_self)]
+        #[allow(clippy::unused_self)] // as the other half has it
         pub(crate) fn notice(&self, _notice: &Notice) {}
     }
 }

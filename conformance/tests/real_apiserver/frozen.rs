@@ -9,16 +9,12 @@ use informer_core::reflector::{ListStrategy, Phase, reason};
 use informer_core::rng::Rng;
 use informer_runtime::informer::InformerSpec;
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::atomic::Ordering;
 
-/// Objects whose text does not compress, so that a list is long on the wire, too.
-fn big_map_template() -> Value {
-    let mut rng = Rng::new(1);
-    let text: String = (0..500).map(|_| format!("{:016x}", rng.next())).collect();
-    let mut template = map_template();
-    template["data"] = json!({ "text": text });
-    template
+/// Text that does not compress, not even beside the others, so that a list is long on the wire, too.
+fn noise(rng: &mut Rng) -> String {
+    (0..500).map(|_| format!("{:016x}", rng.next())).collect()
 }
 
 /// Three pairs of informers: on a watch, in the middle of a list, and in the middle of a streaming list.
@@ -26,8 +22,10 @@ fn big_map_template() -> Value {
 fn a_server_that_stands_still_is_given_up_shows_nothing_and_goes_on_without_a_repeat() {
     let Some(cluster) = cluster() else { return };
     let namespace = cluster.namespace("frozen-inside");
-    let mut maps = Collection::new(&cluster, &CONFIG_MAPS, &namespace, big_map_template());
+    let mut maps = Collection::new(&cluster, &CONFIG_MAPS, &namespace, map_template());
+    let mut rng = Rng::new(1);
     for number in 0..40 {
+        maps.template["data"] = json!({ "text": noise(&mut rng) });
         maps.create(&format!("big-{number}"));
     }
     let spec = || InformerSpec::<ConfigMap>::new().tuning(impatient());

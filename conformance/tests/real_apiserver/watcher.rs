@@ -395,8 +395,8 @@ pub(crate) fn list(server: &Endpoint, resource: &Resource, namespace: Option<&st
 pub(crate) struct Collection {
     endpoint: Endpoint,
     path: String,
-    /// The object without its name.
-    template: Value,
+    /// The next object without its name.
+    pub(crate) template: Value,
     /// Every incarnation that this test deleted, as `namespace/name` and uid.
     pub(crate) deleted: Vec<(String, String)>,
 }

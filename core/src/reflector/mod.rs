@@ -27,8 +27,9 @@
 //!   any state ── stop ──► Stopped
 //! ```
 //!
-//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request in flight,
-//! `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the state.
+//! One file per state: `listing`, `streaming`, `opening`, `watching`, `probing`, `backoff`. `exchange` is the request
+//! in flight, `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the
+//! state.
 //!
 //! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
 //! `Idle`, `Stopped` and a list that waits for its commit has a deadline; the version to resume from never comes from
@@ -643,6 +644,12 @@ impl Reflector {
             }
         };
         resting || self.exchange().is_some_and(Exchange::is_paused)
+    }
+
+    /// True if a request is in flight whose head has not come.
+    #[cfg(test)]
+    pub(crate) fn awaits_head(&self) -> bool {
+        self.exchange().is_some_and(Exchange::awaits_head)
     }
 
     /// The state by name, with what sets its timer.

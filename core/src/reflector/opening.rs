@@ -3,7 +3,7 @@
 //! ```text
 //! sent ──200──► Watching
 //!   │ refused, broken, late, 401, 429: Backoff, then the same watch again
-//!   │ 5xx: the same, and after five in a row a list
+//!   │ 5xx: the same, and after five in a row a list (of an object that the storage cannot read, at the first)
 //!   └ 410, too large, anything else: Backoff, then a list
 //! ```
 

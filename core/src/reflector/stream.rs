@@ -23,8 +23,8 @@ impl StreamReader {
         StreamReader { body, frames: FrameDecoder::new(limits) }
     }
 
-    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and gives what is complete: nothing follows a broken piece.
-    /// False if that was all that can be made of them.
+    /// Reads from the front of `bytes` what makes [`AT_A_TIME`], and gives what is complete: nothing follows a broken
+    /// piece. False if that was all that can be made of them.
     pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> (SmallVec<[Piece; 2]>, bool) {
         let mut pieces = SmallVec::new();
         let mut batch = RawBatch::new();

@@ -4,8 +4,11 @@
 //! sent ──200──► initial events ──end marker──► Watching (the same stream goes on)
 //!   │ refused, 429, Retry-After: Backoff, again   │ ended or silent without the marker: Backoff, then again;
 //!   │ 410, too large: at once for the newest      │ after three tries pages for good
-//!   └ anything else: pages, at once
+//!   │ 400, 405, 406, 415, 422: pages, at once and for good
+//!   └ anything else: pages, at once; the next list streams again
 //! ```
+//!
+//! Who asks for [`ListStrategy::Streaming`] gets no pages: what leads to them here is Backoff, then again.
 
 use super::backoff::{Next, Wait};
 use super::exchange::Exchange;

@@ -420,6 +420,12 @@ impl Scanner {
             match CLASS[byte as usize] {
                 SCALAR | SPACE | PUNCTUATION => at += 1,
                 QUOTE => {
+                    // Most strings are whole and have no escape in them.
+                    let inside = buf.get(at + 1..).unwrap_or(&[]);
+                    if let Some(end) = quote_or_backslash(inside).filter(|&end| inside[end] == b'"') {
+                        at += end + 2;
+                        continue;
+                    }
                     self.pos = at + 1;
                     if self.string(buf).is_none() {
                         self.state = State::SkipString;

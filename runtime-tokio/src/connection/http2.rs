@@ -30,6 +30,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The most of a body that the server sends ahead of its reader: a list's page or two, so that a distant server is not
@@ -52,6 +53,13 @@ const CLOSED: &str = "the server closed the connection";
 pub(crate) struct Connection {
     sender: SendRequest<Bytes>,
     usage: Arc<Mutex<Usage>>,
+    task: JoinHandle<()>,
+}
+
+/// What is left of a connection that gives no place any more: its socket closes with its last stream.
+pub(crate) struct Closing {
+    usage: Arc<Mutex<Usage>>,
+    task: JoinHandle<()>,
 }
 
 #[derive(Default)]
@@ -120,8 +128,8 @@ pub(super) async fn open(stream: Box<dyn Stream>) -> Result<Connection, Fault> {
     let usage = Arc::new(Mutex::new(Usage::default()));
     let pings = line.ping_pong().expect("it is taken once");
     let silence = watch_over(pings, heard, Arc::clone(&usage));
-    tokio::spawn(run(line, silence, Arc::clone(&usage)));
-    Ok(Connection { sender, usage })
+    let task = tokio::spawn(run(line, silence, Arc::clone(&usage)));
+    Ok(Connection { sender, usage, task })
 }
 
 /// The task of a connection. It owns the socket: that is closed when this ends, however it ends.
@@ -183,6 +191,11 @@ impl Connection {
         !gone && self.usage.lock().over.is_none()
     }
 
+    /// Gives no place any more.
+    pub(super) fn retire(self) -> Closing {
+        Closing { usage: self.usage, task: self.task }
+    }
+
     /// A place for one stream, if one is free.
     pub(super) fn place(&self) -> Option<Place> {
         let most = self.sender.current_max_send_streams().min(MAX_STREAMS as usize);
@@ -192,6 +205,24 @@ impl Connection {
         }
         usage.streams += 1;
         Some(Place { sender: self.sender.clone(), held: Held(Arc::clone(&self.usage)) })
+    }
+}
+
+impl Closing {
+    /// True once its socket is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// True if somebody still reads an answer from it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.usage.lock().streams > 0
+    }
+
+    /// Waits for that.
+    pub(super) async fn closed(self) {
+        // It does not panic; and after an abort by the runtime the socket is closed, too.
+        drop(self.task.await);
     }
 }
 

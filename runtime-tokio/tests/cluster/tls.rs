@@ -239,7 +239,8 @@ async fn a_server_is_found_by_its_ipv6_address_and_by_name() {
     let by_name = client_of(&format!("http://localhost:{port}"));
     assert_eq!(by_name.get::<ConfigMap>(&Key::new("web", "a")).await.unwrap().text(), "1");
     if StdListener::bind("[::1]:0").is_err() {
-        return; // this machine has no IPv6
+        eprintln!("this machine has no IPv6 loopback");
+        return;
     }
     let served = serve_with(SimConfig::default(), "[::1]:0", &[]);
     put(&served, "web/a", "6");

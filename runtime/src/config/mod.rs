@@ -1,9 +1,9 @@
 //! How to reach one cluster and who we are there: addresses, certificates, tokens, from a kubeconfig or from a pod.
 //!
 //! A [`Config`] is plain data, copied into every client. While informers run, a token may change ([`TokenSource`]), and
-//! so may the files that certificates come from ([`TlsFiles`]). What a kubeconfig can say and this version does not do (credential plugins, proxies,
-//! impersonation) is an error that names the field: to go on without it would mean to be somebody else, or somewhere
-//! else. No error, `Debug` or `Display` of this module shows a secret.
+//! so may the files that certificates come from ([`TlsFiles`]). What a kubeconfig can say and this version does not do
+//! (credential plugins, proxies, impersonation) is an error that names the field: to go on without it would mean to be
+//! somebody else, or somewhere else. No error, `Debug` or `Display` of this module shows a secret.
 //!
 //! ```
 //! use informer_runtime::config::Config;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the content of a token file is used before it is read again: client-go's period as well.
+/// How long the content of a token file is used before it is read again; client-go takes the same minute, less ten seconds.
 pub const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(60);
 
 /// Where the bearer token comes from.

@@ -69,7 +69,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// Names what is wrong: no scheme or another one, no host, a bad port, a user or password, a query or fragment; a
-    /// socket whose path is not absolute or too long, or TLS on it; a socket where the system has none. A text with an `@` or a query is not repeated in the error: it may hold a password.
+    /// socket whose path is not absolute or too long, or TLS on it; a socket where the system has none. A text with an
+    /// `@` or a query is not repeated in the error: it may hold a password.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         Self::parse_with(text, None)
     }

@@ -132,18 +132,20 @@ impl World {
 
     /// The same in parts: `turn` counts the replies that were given.
     fn go_on_suffering(&mut self, replies: &[(u64, Reply)], requests: usize, turn: &mut usize) {
+        let most = *turn + 1_000 * (requests + 1);
         while self.attempts.len() < requests && self.pages <= 20 * requests {
             let (after, reply) = &replies[*turn % replies.len()];
             *turn += 1;
+            assert!(*turn < most, "{} does not get on", self.informer.reflector().state_name());
             // An open body waits for its deadline.
-            while self.current.is_none() || self.informer.reflector().reading().is_some() {
+            while !self.informer.reflector().awaits_head() {
                 self.now = self.deadline.expect("something is waited for").at;
                 self.input(Input::Tick);
             }
             if *after > 0 {
                 self.pass(*after);
             }
-            if self.current.is_some() && self.informer.reflector().reading().is_none() {
+            if self.informer.reflector().awaits_head() {
                 self.reply(reply);
             }
         }

@@ -529,3 +529,13 @@ proptest! {
         }
     }
 }
+
+/// The walk above once ran for ever here: each watch is silent, and so is the answer to each probe.
+#[test]
+fn a_server_that_says_nothing_at_all_is_given_up_again_and_again() {
+    let mut world = World::with(config_of(ListStrategy::Paged, 1), 1);
+    world.input(Input::Start);
+    world.answer(200, &list("5", &[("a", "4")]));
+    world.suffer(&[(0, Reply::Good(String::new(), None))], 40);
+    assert_eq!((world.stored().join(" "), world.attempts.len()), ("ns/a@4".into(), 40));
+}

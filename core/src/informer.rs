@@ -776,6 +776,7 @@ mod tests {
         (machine, jobs)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm)] // what else comes out is no job
     fn jobs(machine: &mut Informer<DynamicObject>) -> Vec<DecodeJob> {
         let mut jobs = Vec::new();
         loop {

@@ -153,7 +153,8 @@ pub fn run<A: Adapter>(scenario: &Scenario) -> Outcome {
         Happening::Command(Action::SetToken(text)) => token.set(text.as_str()),
     };
     for (at_ms, _, what) in agenda {
-        if at_ms > 0 && !started {
+        // A stop at 0 stops what runs, as in virtual time; what else is due at 0 is there when it starts.
+        if !started && (at_ms > 0 || matches!(what, Happening::Command(Action::Stop))) {
             adapter.start();
             started = true;
         }

@@ -3,9 +3,12 @@
 //! Decoding is nine tenths of the work of a sync, and it is work, not a decision. So the machine hands out a batch of
 //! raw items and any driver, inline or on a pool, turns it into [`Decoded`] objects in two steps: [`probe`] looks up
 //! what the store has (short, under its read lock), [`decode`] builds what is new (long, user code, under no lock).
+//! [`part`] and [`join`] are `decode` for several threads: items do not depend on one another.
 //!
 //! [`probe`]: DecodeJob::probe
 //! [`decode`]: DecodeJob::decode
+//! [`part`]: DecodeJob::part
+//! [`join`]: DecodeJob::join
 
 use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
 use crate::store::{Fresh, IndexDef, Slot, Store};
@@ -15,6 +18,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
+use smallvec::SmallVec;
 
 type Build<T> = dyn Fn(&[u8], &Resource) -> Result<T, DecodeError> + Send + Sync;
 
@@ -254,16 +259,55 @@ impl DecodeJob {
     ///
     /// If [`probe`](Self::probe) was not called before.
     pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
+        let all = self.part(0..self.len(), codec, indexes, guard);
+        self.join([all])
+    }
+
+    /// Builds the items in `range`: for drivers that share a batch among threads. What [`decode`](Self::decode) says
+    /// holds here too.
+    ///
+    /// # Panics
+    ///
+    /// If [`probe`](Self::probe) was not called before, or `range` goes beyond [`len`](Self::len).
+    pub fn part<T>(
+        &self,
+        range: Range<usize>,
+        codec: &Codec<T>,
+        indexes: &Indexers<T>,
+        guard: &dyn Guard,
+    ) -> DecodedPart<T> {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
-        let trust = self.ticket.trust;
-        let items = self.batch.iter().zip(&self.known).map(|(raw, known)| {
-            let mut item = decode_item(raw, *known, codec, indexes, guard);
+        let (from, trust) = (range.start, self.ticket.trust);
+        let items = range.map(|at| {
+            let mut item = decode_item(self.batch.get(at), self.known[at], codec, indexes, guard);
             if let (Item::Fresh { known: Some(_), fresh }, Trust::Contents) = (&mut item, trust) {
                 fresh.same = Some(codec.same);
             }
             item
         });
-        Decoded { ticket: self.ticket, items: items.collect() }
+        DecodedPart { from, items: items.collect() }
+    }
+
+    /// Puts the parts of this job together, in whatever order they come.
+    ///
+    /// # Panics
+    ///
+    /// If an item is in none of them, or in two.
+    pub fn join<T>(&self, parts: impl IntoIterator<Item = DecodedPart<T>>) -> Decoded<T> {
+        let mut parts: SmallVec<[DecodedPart<T>; 1]> = parts.into_iter().collect();
+        parts.sort_unstable_by_key(|part| part.from);
+        let mut items = Vec::new();
+        for part in parts {
+            assert_eq!(part.from, items.len(), "each item is in one part");
+            if items.is_empty() {
+                items = part.items;
+                items.reserve_exact(self.len() - items.len());
+            } else {
+                items.extend(part.items);
+            }
+        }
+        assert_eq!(items.len(), self.len(), "each item is in one part");
+        Decoded { ticket: self.ticket, items }
     }
 }
 
@@ -354,6 +398,13 @@ impl<T> fmt::Debug for Indexers<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.list.iter()).finish()
     }
+}
+
+/// Some items of a job, decoded by one thread of several.
+pub struct DecodedPart<T> {
+    /// The place of the first one in the job.
+    from: usize,
+    items: Vec<Item<T>>,
 }
 
 /// A decoded batch, on its way back to the machine. The order is that of the wire.
@@ -528,5 +579,52 @@ mod tests {
         let object = Codec::<DynamicObject>::new(PODS).build(json.as_bytes()).unwrap();
         assert_eq!((object.kind(), object.api_version()), ("Pod", "v1"));
         assert_eq!(decode::<DynamicObject>(ItemKind::Listed, &[json]), vec!["a@7"]);
+    }
+
+    fn job(objects: usize) -> (DecodeJob, Codec<DynamicObject>, Store<DynamicObject>) {
+        let mut batch = RawBatch::new();
+        for n in 0..objects {
+            let json = format!(r#"{{"metadata":{{"name":"n{n}","uid":"u","resourceVersion":"{n}"}}}}"#);
+            batch.push(ItemKind::Listed, json.as_bytes());
+        }
+        let store = Store::new(7);
+        let mut job = DecodeJob::new(Ticket { attempt: 1, staged: true, trust: Trust::Versions }, batch);
+        job.probe(&store);
+        (job, Codec::new(PODS), store)
+    }
+
+    fn versions(decoded: &Decoded<DynamicObject>) -> Vec<&str> {
+        decoded.items.iter().map(|item| item.version().unwrap().as_str()).collect()
+    }
+
+    #[test]
+    fn parts_that_come_in_any_order_are_the_whole() {
+        let (job, codec, store) = job(5);
+        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let joined = job.join([part(3..5), part(0..1), part(1..3)]);
+        assert_eq!(versions(&joined), ["0", "1", "2", "3", "4"]);
+        assert_eq!(versions(&job.decode(&codec, &store.indexers(), &NoGuard)), versions(&joined));
+    }
+
+    #[test]
+    #[should_panic(expected = "each item is in one part")]
+    fn a_missing_part_is_noticed() {
+        let (job, codec, store) = job(5);
+        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let _ = job.join(vec![part(0..2), part(3..5)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "each item is in one part")]
+    fn an_item_in_two_parts_is_noticed() {
+        let (job, codec, store) = job(5);
+        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let _ = job.join([part(0..3), part(2..5)]);
+    }
+
+    #[test]
+    fn an_empty_batch_is_whole() {
+        let (job, codec, store) = job(0);
+        assert!(job.decode(&codec, &store.indexers(), &NoGuard).is_empty());
     }
 }

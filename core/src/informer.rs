@@ -89,6 +89,10 @@ use core::fmt;
 /// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 
+/// Raw bytes that are decoded at a time. What arrives in small pieces while a batch is decoded waits as one batch, so that
+/// a driver can share it among threads; one of this size takes a thread two milliseconds. An item is never cut.
+pub const DECODE_BYTES: usize = 256 * 1024;
+
 /// Steps that wait for an effect before what is held of a compressed body is left alone: bookmarks are no bytes to decode,
 /// and still take room.
 const WAITING_WORK: usize = 1024;
@@ -235,7 +239,7 @@ struct Handler {
 
 enum Work {
     Decode(Ticket, RawBatch),
-    Finish { attempt: u64, version: Version, set_back: bool },
+    Finish { attempt: u64, phase: Phase, version: Version, set_back: bool },
     Bookmark(Version),
 }
 
@@ -248,8 +252,8 @@ enum Busy {
         bytes: usize,
         wanted: bool,
     },
-    /// `Commit` is out; of a finished list, with its attempt.
-    Committing(Option<u64>),
+    /// `Commit` is out; of a finished list, with its attempt and how it was asked for.
+    Committing(Option<(u64, Phase)>),
 }
 
 /// What was read of the body in flight and stands for more than there is room for: gzip makes a thousand bytes of one.
@@ -279,7 +283,7 @@ pub struct Informer<T> {
     /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
     refresh: Option<u64>,
     queue: InOrderQueue<T>,
-    finished: Option<u64>,
+    finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
     populated: bool,
@@ -549,10 +553,18 @@ impl<T> Informer<T> {
                     None if doubt => Trust::Contents,
                     None => Trust::Versions,
                 };
-                self.work.push_back(Work::Decode(Ticket { attempt, staged, trust }, batch));
+                let ticket = Ticket { attempt, staged, trust };
+                match self.work.back_mut() {
+                    Some(Work::Decode(known, waiting))
+                        if *known == ticket && waiting.bytes_len() + batch.bytes_len() <= DECODE_BYTES =>
+                    {
+                        waiting.extend(&batch);
+                    }
+                    _ => self.work.push_back(Work::Decode(ticket, batch)),
+                }
             }
-            Effect::Finish { attempt, version, set_back } => {
-                self.work.push_back(Work::Finish { attempt, version, set_back });
+            Effect::Finish { attempt, phase, version, set_back } => {
+                self.work.push_back(Work::Finish { attempt, phase, version, set_back });
             }
             Effect::Discard { attempt } => self.discard(attempt),
             Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
@@ -605,7 +617,7 @@ impl<T> Informer<T> {
                 self.outputs.push_back(Output::Decode(DecodeJob::new(ticket, batch)));
                 true
             }
-            Some(Work::Finish { attempt, version, set_back }) => {
+            Some(Work::Finish { attempt, phase, version, set_back }) => {
                 let staged = core::mem::take(&mut self.staged).complete(set_back);
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
@@ -614,7 +626,7 @@ impl<T> Informer<T> {
                         self.reflector.rejected(now, attempt, &text);
                     }
                     None => {
-                        self.finished = Some(attempt);
+                        self.finished = Some((attempt, phase));
                         self.queue.replace(staged, version);
                     }
                 }
@@ -652,7 +664,7 @@ impl<T> Informer<T> {
             let config = self.reflector.config();
             self.failure(Failure {
                 subject: subject(&config.resource, config.namespace.as_deref()),
-                phase: if list.is_some() { Phase::Listing } else { Phase::Watching },
+                phase: list.map_or(Phase::Watching, |(_, phase)| phase),
                 code: 0,
                 reason: reason::UNDECODABLE.into(),
                 message: format!("{bad}"),
@@ -660,7 +672,7 @@ impl<T> Informer<T> {
                 retry_in: None,
             });
         }
-        let Some(attempt) = list else { return };
+        let Some((attempt, _)) = list else { return };
         self.stats.lists += 1;
         self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
@@ -734,5 +746,77 @@ impl<T> Informer<T> {
 impl<T> fmt::Debug for Informer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "informer of {}, {}", self.resource(), self.phase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::DynamicObject;
+    use crate::reflector::ListStrategy;
+    use alloc::string::String;
+
+    fn item(n: usize, bytes: usize) -> String {
+        format!(r#"{{"metadata":{{"name":"n{n}","uid":"u","resourceVersion":"1"}},"pad":"{}"}},"#, "x".repeat(bytes))
+    }
+
+    /// A machine whose list has begun, and the batches that it wants decoded so far.
+    fn listing(pieces: &[String]) -> (Informer<DynamicObject>, Vec<DecodeJob>) {
+        let mut config = InformerConfig::new(Resource::namespaced("", "v1", "pods", "Pod"));
+        config.reflector.strategy = ListStrategy::Paged;
+        let (mut machine, head, id) = (Informer::new(config, 7), Head::new(200), RequestId(1));
+        machine.handle(Time::ZERO, Input::Start);
+        machine.handle(Time::ZERO, Input::Head { id, head: &head });
+        let begin = br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":["#;
+        machine.handle(Time::ZERO, Input::Body { id, bytes: begin });
+        for piece in pieces {
+            machine.handle(Time::ZERO, Input::Body { id, bytes: piece.as_bytes() });
+        }
+        let jobs = jobs(&mut machine);
+        (machine, jobs)
+    }
+
+    fn jobs(machine: &mut Informer<DynamicObject>) -> Vec<DecodeJob> {
+        let mut jobs = Vec::new();
+        loop {
+            match machine.poll_output() {
+                Output::Decode(job) => jobs.push(job),
+                Output::Wait(_) => return jobs,
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers a job with nothing decoded of it.
+    fn answer(machine: &mut Informer<DynamicObject>, job: &DecodeJob) {
+        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Vec::new() }));
+    }
+
+    #[test]
+    fn small_pieces_that_come_during_a_decode_wait_as_one_batch() {
+        let pieces: Vec<String> = (0..10).map(|n| item(n, 10)).collect();
+        let (mut machine, first) = listing(&pieces);
+        assert_eq!(first.iter().map(DecodeJob::len).collect::<Vec<_>>(), [1], "one effect is out at a time");
+        answer(&mut machine, &first[0]);
+        let second = jobs(&mut machine);
+        assert_eq!(second.iter().map(DecodeJob::len).collect::<Vec<_>>(), [9]);
+        let names: Vec<_> = second[0].batch.iter().map(|item| item.name).collect();
+        assert_eq!(names, ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]);
+        answer(&mut machine, &second[0]);
+        assert!(jobs(&mut machine).is_empty());
+    }
+
+    #[test]
+    fn a_batch_that_waits_does_not_grow_beyond_its_bound() {
+        let pieces: Vec<String> = (0..8).map(|n| item(n, DECODE_BYTES / 3)).collect();
+        let (mut machine, mut found) = listing(&pieces);
+        let mut sizes = Vec::new();
+        while let Some(job) = found.pop() {
+            assert!(job.bytes() <= DECODE_BYTES);
+            sizes.push(job.len());
+            answer(&mut machine, &job);
+            found = jobs(&mut machine);
+        }
+        assert_eq!(sizes, [1, 2, 2, 2, 1]);
     }
 }

@@ -8,8 +8,6 @@ use crate::bytes::Bytes;
 use informer_runtime::config::Config;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 
 /// Stands in every secret field, once as it is and once in base64.
 const SECRET: &str = "xyzzy-plugh";
@@ -36,13 +34,10 @@ pub fn run(data: &[u8]) {
 
 /// Everything that a user may get to see of a file.
 fn read(bytes: &[u8]) -> Vec<String> {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    let path = PATH.get_or_init(|| {
-        let folder = std::env::temp_dir().join(format!("informer-fuzz-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for the file");
-        folder.join("config")
-    });
-    std::fs::write(path, bytes).expect("write the file");
+    let path = std::env::temp_dir().join(format!("informer-fuzz-{}.kubeconfig", std::process::id()));
+    std::fs::write(&path, bytes).expect("write the file");
+    let loaded = Config::from_kubeconfig(&path, None);
+    let _ = std::fs::remove_file(&path); // a file that stays is no reason to fail
     let mut shown = Vec::new();
     let mut show = |error: &dyn Error| {
         shown.push(format!("{error} {error:?}"));
@@ -52,7 +47,7 @@ fn read(bytes: &[u8]) -> Vec<String> {
             source = error.source();
         }
     };
-    match Config::from_kubeconfig(path, None) {
+    match loaded {
         Err(error) => show(&error),
         Ok(config) => {
             let mut errors = vec![config.check().err(), config.authorization(false).err()];

@@ -7,7 +7,7 @@
 use crate::connection::{Event, Link, Name};
 use crate::factory::Inner;
 use informer_core::time::Deadline;
-use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
 use informer_runtime::sync::Arc;
 use std::collections::HashMap;
 
@@ -59,9 +59,31 @@ impl Driver {
             self.step(at, IoEvent::Tick);
         }
         // What comes meanwhile waits for the next round, so that timers are never far behind.
-        for (name, event) in self.inner.inbox.take() {
-            self.deliver(name, &event);
+        let mut events = self.inner.inbox.take();
+        let mut gathered = 0;
+        while let Some((name, event)) = events.pop_front() {
+            // Parts of one body that are there already become one batch.
+            let (Event::Body(bytes), Some((next, Event::Body(_)))) = (&event, events.front()) else {
+                gathered = 0;
+                self.deliver(name, &event);
+                continue;
+            };
+            gathered += bytes.len();
+            if *next == name && gathered < GATHER {
+                self.gather(name, bytes);
+            } else {
+                gathered = 0;
+                self.deliver(name, &event);
+            }
         }
+    }
+
+    /// Hands over a part of a body; what the informer asks for waits until the next part is handed over too.
+    fn gather(&mut self, name: Name, bytes: &[u8]) {
+        let Some(link) = self.links.get(&name) else { return };
+        link.taken(bytes.len());
+        let now = self.inner.core.clock().now();
+        self.informers[name.0].drive.handle(now, IoEvent::Body(name.1, bytes));
     }
 
     fn deliver(&mut self, name: Name, event: &Event) {

@@ -36,6 +36,7 @@
 //! |---|---|---|
 //! | `informer-driver` | one per factory | every decision, decoding, the caches |
 //! | `informer-conn` | one per open connection: a watch, or a list while it lasts | reads |
+//! | `informer-decode` | none, until a large batch comes; then up to one per processor | decodes together with the driver |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
 //! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |

@@ -8,17 +8,17 @@
 //!              └─ Cancel: abort ──┘ Pause, Resume: reads no more, reads on
 //! ```
 //!
-//! Decoding happens on the driver's task. Parts of a body are small (64 KiB), and the driver yields to other tasks
-//! after each [`STRETCH`] of them, so that a long list of one informer does not hold up the rest of a runtime with few
-//! threads. A driver that is slower than its server stops reading through the bounded inbox, long before the core asks
-//! for a pause.
+//! Decoding happens on the driver's task, which gathers small parts of a body and may have helpers for large batches. The
+//! driver yields to other tasks after each [`STRETCH`] of them, so that a long list of one informer does not hold up the
+//! rest of a runtime with few threads. A driver that is slower than its server stops reading through the bounded inbox,
+//! long before the core asks for a pause.
 
 use crate::connection::Fault;
 use crate::factory::Inner;
 use hyper::body::Bytes;
 use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
-use informer_runtime::driver::{Drive, IoAction, IoEvent};
+use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use std::collections::BTreeMap;
@@ -78,8 +78,16 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
             Some(Event::Connected(id)) => informer.handle(now, IoEvent::Connected(id)),
             Some(Event::Head(id, head)) => informer.handle(now, IoEvent::Head(id, &head)),
             Some(Event::Body(id, bytes)) => {
-                stretch += bytes.len();
+                let mut gathered = bytes.len();
                 informer.handle(now, IoEvent::Body(id, &bytes));
+                while gathered < GATHER {
+                    event = inbox.try_recv().ok();
+                    let Some(Event::Body(id, bytes)) = &event else { break };
+                    gathered += bytes.len();
+                    informer.handle(now, IoEvent::Body(*id, bytes));
+                    event = None;
+                }
+                stretch += gathered;
             }
             Some(Event::End(id, end)) => {
                 flights.remove(&id);
@@ -110,6 +118,9 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
         if stretch >= STRETCH {
             stretch = 0;
             yield_now().await;
+        }
+        if event.is_some() {
+            continue;
         }
         let mut woken = pin!(core.wake().past(seen));
         let mut due = pin!(async {

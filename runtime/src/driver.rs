@@ -43,7 +43,6 @@
 //! # Ok::<(), informer_runtime::Error>(())
 //! ```
 
-use crate::guard::CatchUnwind;
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
@@ -90,7 +89,12 @@ pub enum IoAction {
     Wait(Option<Deadline>),
 }
 
-/// One informer, driven. [`handle`](Drive::handle) an event, then [`poll`](Drive::poll) until it says `Wait`.
+/// The most bytes of a body that an adapter hands over, if they are there already, before it polls: small pieces then are
+/// decoded as one batch. Beyond it timers would wait.
+pub const GATHER: usize = 256 * 1024;
+
+/// One informer, driven. [`handle`](Drive::handle) an event, then [`poll`](Drive::poll) until it says `Wait`. Parts of one
+/// body that are there already may be handed over together before the poll, up to [`GATHER`].
 pub trait Drive: Send {
     /// Takes commands that wait, then the event.
     fn handle(&mut self, now: Time, event: IoEvent<'_>);
@@ -219,7 +223,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                         job.probe(store);
                         store.indexers()
                     });
-                    let decoded = job.decode(&self.codec, &indexers, &CatchUnwind);
+                    let decoded = self.shared.helpers.decode(job, &self.codec, &indexers);
                     self.machine.handle(now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::driver::{Drive, InformerDriver};
 use crate::error::{Error, Lagging};
+use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Inner, SharedHealth, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +24,10 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
+    /// How many threads may decode large batches beside the driver; 0 for none. As many as there are other processors,
+    /// and at most seven, by default. They are started when a batch of more than 16 KiB comes, and wait, once there are,
+    /// for the next one. Decoders, transforms and index functions run on them.
+    pub decode_threads: Option<usize>,
     /// The wall clock, in place of the system's: for tests of a suspend.
     pub wall_clock: Option<WallClock>,
     /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
@@ -56,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) wall_clock: WallClock,
     pub(crate) in_async_runtime: Option<fn() -> bool>,
+    pub(crate) helpers: Arc<Helpers>,
 }
 
 impl Shared {
@@ -85,6 +91,8 @@ pub struct FactoryCore {
 impl FactoryCore {
     /// A factory that has started nothing.
     pub fn new(config: Config, options: FactoryOptions) -> Self {
+        let lives = Arc::new(Lives::default());
+        let helpers = options.decode_threads.unwrap_or_else(Helpers::by_default);
         FactoryCore {
             config,
             shared: Arc::new(Shared {
@@ -96,6 +104,7 @@ impl FactoryCore {
                 fixed_seed: options.seed,
                 wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
                 in_async_runtime: options.in_async_runtime,
+                helpers: Arc::new(Helpers::new(helpers, Arc::clone(&lives))),
             }),
             gate: options.gate,
             informers: Mutex::new(Registry::new()),
@@ -103,7 +112,7 @@ impl FactoryCore {
             unstarted: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
             held: AtomicBool::new(false),
-            lives: Arc::new(Lives::default()),
+            lives,
         }
     }
 
@@ -252,6 +261,7 @@ impl FactoryCore {
             let unstarted = std::mem::take(&mut *self.unstarted.lock());
             drop(unstarted); // not under the lock: it drops what users gave us
         }
+        self.shared.helpers.close();
         self.shared.wake.notify();
         self.shared.changed.notify();
     }

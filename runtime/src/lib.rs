@@ -24,6 +24,7 @@ pub mod error;
 pub mod factory;
 pub mod guard;
 pub mod handler;
+mod helpers;
 pub mod idle;
 pub mod informer;
 pub mod lister;

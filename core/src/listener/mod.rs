@@ -10,6 +10,9 @@
 //! added → updated* → deleted with unbroken `old` (I11, I12, I21). So memory is bounded by the live keys, however long
 //! a handler sleeps.
 //!
+//! The call that runs does not count against the limit. A handler that waits for work takes the next change at once, so
+//! a change that finds it waiting is as good as running, even if more changes come before its thread wakes up.
+//!
 //! ```
 //! use informer_core::listener::{Cause, Delivery, Notification, Overflow, Ring};
 //! use informer_core::{Key, Obj, Uid, Version};
@@ -18,12 +21,15 @@
 //! let update = |old: &Obj<()>, new: &Obj<()>| {
 //!     Notification::Updated { old: old.clone(), new: new.clone(), cause: Cause::Watch }
 //! };
-//! let (v1, v2, v3) = (at("1"), at("2"), at("3"));
+//! let (v1, v2, v3, v4) = (at("1"), at("2"), at("3"), at("4"));
 //! let mut ring = Ring::new(Overflow::Coalesce { limit: 1 });
-//! ring.push(update(&v1, &v2));
-//! ring.push(update(&v2, &v3)); // over the limit: merged
-//! let Some(Delivery::Notification(Notification::Updated { old, new, .. })) = ring.pop() else { panic!() };
-//! assert_eq!((old.version().as_str(), new.version().as_str()), ("1", "3"));
+//! ring.push(update(&v1, &v2)); // as good as running: the handler waits for work
+//! ring.push(update(&v2, &v3)); // buffered
+//! ring.push(update(&v3, &v4)); // over the limit: merged
+//! for want in [("1", "2"), ("2", "4")] {
+//!     let Some(Delivery::Notification(Notification::Updated { old, new, .. })) = ring.pop() else { panic!() };
+//!     assert_eq!((old.version().as_str(), new.version().as_str()), want);
+//! }
 //! assert!(ring.pop().is_none());
 //! ```
 
@@ -105,6 +111,8 @@ pub struct Ring<T> {
     merging: Option<HashTable<u64>>,
     hasher: FixedState,
     disconnected: bool,
+    /// No call runs: the ring was empty when the handler looked last, or it never looked.
+    waiting: bool,
     stats: RingStats,
 }
 
@@ -130,6 +138,7 @@ impl<T> Ring<T> {
             merging: None,
             hasher: FixedState::default(),
             disconnected: false,
+            waiting: true,
             stats: RingStats::default(),
         }
     }
@@ -155,8 +164,8 @@ impl<T> Ring<T> {
             return;
         }
         match self.overflow {
-            Overflow::Coalesce { limit } if self.buffered >= limit && self.merging.is_none() => self.begin_merging(),
-            Overflow::Disconnect { limit } if self.buffered >= limit => {
+            Overflow::Coalesce { limit } if self.behind() >= limit && self.merging.is_none() => self.begin_merging(),
+            Overflow::Disconnect { limit } if self.behind() >= limit => {
                 self.disconnected = true;
                 self.entries.clear();
                 (self.buffered, self.nothings) = (0, 0);
@@ -172,8 +181,14 @@ impl<T> Ring<T> {
         self.stats.high_water = self.stats.high_water.max(self.buffered);
     }
 
-    /// The next thing to deliver.
+    /// The next thing to deliver. Asking for it says that the call for the one before has returned.
     pub fn pop(&mut self) -> Option<Delivery<T>> {
+        let next = self.pop_next();
+        self.waiting = !matches!(next, Some(Delivery::Notification(_)));
+        next
+    }
+
+    fn pop_next(&mut self) -> Option<Delivery<T>> {
         loop {
             match self.entries.front_mut()? {
                 Entry::Replay(walk) => {
@@ -246,6 +261,16 @@ impl<T> Ring<T> {
         self.stats
     }
 
+    /// True if the first entry is a change that the handler takes as soon as it wakes up.
+    fn as_good_as_running(&self) -> bool {
+        self.waiting && matches!(self.entries.front(), Some(Entry::Change(_)))
+    }
+
+    /// What counts against the limit.
+    fn behind(&self) -> usize {
+        self.buffered - usize::from(self.as_good_as_running())
+    }
+
     fn append(&mut self, notification: Notification<T>) {
         self.buffered += 1;
         self.entries.push_back(Entry::Change(notification));
@@ -265,7 +290,8 @@ impl<T> Ring<T> {
 
     fn index_entries(&mut self) {
         let mut last = HashTable::with_capacity(self.entries.len());
-        for (at, entry) in self.entries.iter().enumerate() {
+        // Nothing is merged into a call that runs.
+        for (at, entry) in self.entries.iter().enumerate().skip(usize::from(self.as_good_as_running())) {
             let Some(key) = entry.key() else { continue };
             let (number, hash) = (self.first + at as u64, self.hasher.hash_one(key));
             match last.find_mut(hash, |other| self.key_of(*other) == Some(key)) {
@@ -467,7 +493,7 @@ mod tests {
                 if let Some(notification) = world.change(key, delete) {
                     ring.push(notification);
                 }
-                prop_assert!(ring.len() <= limit + 2 * 4, "{} buffered", ring.len());
+                prop_assert!(ring.behind() <= limit + 2 * 4, "{} buffered", ring.len());
                 for _ in 0..pops.saturating_sub(1) {
                     if let Some(Delivery::Notification(notification)) = ring.pop() {
                         see(&mut view, &notification);
@@ -514,6 +540,8 @@ mod tests {
         let mut ring = Ring::new(Overflow::Coalesce { limit: 2 });
         let update =
             |old, new| Notification::Updated { old: object("a", old), new: object("a", new), cause: Cause::Watch };
+        ring.push(update(0, 1));
+        assert!(ring.pop().is_some(), "its call runs");
         ring.push(update(1, 2));
         ring.resync(store.snapshot());
         ring.resync(store.snapshot());
@@ -533,10 +561,40 @@ mod tests {
     #[test]
     fn a_handler_over_its_limit_can_be_disconnected() {
         let mut ring = Ring::new(Overflow::Disconnect { limit: 1 });
-        for version in 1..=2 {
+        for version in 1..=3 {
+            assert!(!ring.is_disconnected(), "one runs, one is buffered");
             let object = object(&format!("n{version}"), version);
             ring.push(Notification::Added { object, initial: false, cause: Cause::Watch });
         }
         assert!(ring.is_disconnected() && !ring.has_work());
+    }
+
+    /// The limit is the same whether the handler's thread woke up between two changes of a burst or not.
+    #[test]
+    fn a_burst_that_finds_the_handler_waiting_has_the_limit_of_one_whose_call_runs() {
+        let updates =
+            |old| Notification::Updated { old: object("a", old), new: object("a", old + 1), cause: Cause::Watch };
+        for woke_up in [false, true] {
+            let mut ring = Ring::new(Overflow::Coalesce { limit: 2 });
+            let mut told = Vec::new();
+            ring.push(updates(0));
+            if woke_up {
+                told.extend(ring.pop());
+            }
+            for old in 1..5 {
+                ring.push(updates(old));
+            }
+            told.extend(core::iter::from_fn(|| ring.pop()));
+            let told: Vec<_> = told.iter().map(|delivery| format!("{delivery:?}")).collect();
+            assert_eq!(
+                told,
+                [
+                    "Notification(updated a@1 (was 0) by Watch)",
+                    "Notification(updated a@2 (was 1) by Watch)",
+                    "Notification(updated a@5 (was 2) by Watch)"
+                ],
+                "woke up: {woke_up}"
+            );
+        }
     }
 }

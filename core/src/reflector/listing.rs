@@ -217,7 +217,12 @@ impl Reflector {
             self.memory.set_back = Some(listing.attempt);
         }
         let set_back = self.memory.set_back.is_some();
-        self.effects.push_back(Effect::Finish { attempt: listing.attempt, version: version.clone(), set_back });
+        self.effects.push_back(Effect::Finish {
+            attempt: listing.attempt,
+            phase: Phase::Listing,
+            version: version.clone(),
+            set_back,
+        });
         listing.version = Some(version);
         self.state = State::Listing(listing);
     }

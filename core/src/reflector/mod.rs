@@ -188,10 +188,11 @@ pub(crate) enum Effect {
         doubt: bool,
         batch: RawBatch,
     },
-    /// The staged list is complete and stands for `version`. `set_back`: the server was set back to it, so versions that
-    /// the store knows may stand for other contents now.
+    /// The staged list is complete and stands for `version`; `phase` says how it was asked for. `set_back`: the server
+    /// was set back to it, so versions that the store knows may stand for other contents now.
     Finish {
         attempt: u64,
+        phase: Phase,
         version: Version,
         set_back: bool,
     },

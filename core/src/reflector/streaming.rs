@@ -163,7 +163,12 @@ impl Reflector {
             self.memory.set_back = Some(streaming.attempt);
         }
         let set_back = self.memory.set_back.is_some();
-        self.effects.push_back(Effect::Finish { attempt: streaming.attempt, version, set_back });
+        self.effects.push_back(Effect::Finish {
+            attempt: streaming.attempt,
+            phase: Phase::Streaming,
+            version,
+            set_back,
+        });
         let Streaming { exchange, attempt, reader, .. } = streaming;
         let reader = reader.expect("an end marker came out of it");
         Some(Watching::new(exchange, attempt, reader))

@@ -106,6 +106,13 @@ impl RawBatch {
         self.bytes.reserve(bytes);
     }
 
+    /// Appends the items of another batch.
+    pub(crate) fn extend(&mut self, other: &RawBatch) {
+        let behind = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.items.extend(other.items.iter().map(|entry| Entry { start: entry.start + behind, ..entry.clone() }));
+    }
+
     /// Appends `json`, whose marks count from `base` bytes before it.
     pub(crate) fn append(&mut self, kind: ItemKind, json: &[u8], base: u32, marks: &Marks) {
         let start = self.bytes.len();
@@ -198,6 +205,19 @@ mod tests {
         batch.push(ItemKind::Listed, b"{}"); // so that positions do not start at 0
         batch.push(ItemKind::Modified, json.as_bytes());
         batch
+    }
+
+    #[test]
+    fn a_batch_that_is_added_to_another_keeps_its_items() {
+        let (mut first, mut second) = (RawBatch::new(), RawBatch::new());
+        first.push(ItemKind::Added, br#"{"metadata":{"name":"a"}}"#);
+        second.push(ItemKind::Modified, br#"{"metadata":{"name":"b\u0063"}}"#);
+        second.push(ItemKind::Deleted, br#"{"metadata":{"name":"d"}}"#);
+        let each: Vec<_> = first.iter().chain(second.iter()).map(|item| format!("{item:?} {:?}", item.json)).collect();
+        let mut both = first.clone();
+        both.extend(&second);
+        assert_eq!(both.iter().map(|item| format!("{item:?} {:?}", item.json)).collect::<Vec<_>>(), each);
+        assert_eq!(both.bytes_len(), first.bytes_len() + second.bytes_len());
     }
 
     #[test]

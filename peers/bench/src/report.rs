@@ -1,0 +1,251 @@
+//! [`Report`]: what was measured, as a table of medians, as bounds that hold or not, and as a file.
+//!
+//! ```
+//! use informer_peers::report::{Better, Bound, Report, Row, Side};
+//!
+//! let sides = vec![
+//!     Side { name: "ours", values: vec![vec![Some(4.0), Some(5.0), Some(90.0)]] },
+//!     Side { name: "theirs", values: vec![vec![Some(10.0), Some(12.0), Some(11.0)]] },
+//! ];
+//! let rows = vec![Row { name: "sync", unit: "s" }];
+//! let bounds = vec![Bound::new("sync in half the time", ("ours", 0), ("theirs", 0), Better::AtMost(0.5))];
+//! let report = Report { title: "example".into(), rows, sides, bounds };
+//! assert_eq!(report.median("theirs", 0), Some(11.0));
+//! assert!(report.holds() && report.markdown().contains("| 0.45 | at most 0.5 | yes |"));
+//! ```
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+
+/// A quantity.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// What it is.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// One who was measured.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// Its name: the head of its column.
+    pub name: &'static str,
+    /// For each row, what each round gave; nothing where the side does not do that.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// Which ratios are good enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Better {
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+impl Better {
+    fn accepts(self, ratio: f64) -> bool {
+        match self {
+            Better::AtMost(limit) => ratio <= limit,
+            Better::AtLeast(limit) => ratio >= limit,
+        }
+    }
+}
+
+impl std::fmt::Display for Better {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Better::AtMost(limit) => write!(f, "at most {limit}"),
+            Better::AtLeast(limit) => write!(f, "at least {limit}"),
+        }
+    }
+}
+
+/// What a median of a side must be beside another median of the same run.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    what: &'static str,
+    /// The side that it binds, and a row.
+    ours: (&'static str, usize),
+    /// What that is divided by.
+    by: (&'static str, usize),
+    better: Better,
+}
+
+impl Bound {
+    /// Binds the ratio of two medians, each named by side and row.
+    pub fn new(what: &'static str, ours: (&'static str, usize), by: (&'static str, usize), better: Better) -> Self {
+        Bound { what, ours, by, better }
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was run, with its sizes.
+    pub title: String,
+    /// The quantities.
+    pub rows: Vec<Row>,
+    /// The columns.
+    pub sides: Vec<Side>,
+    /// What must hold.
+    pub bounds: Vec<Bound>,
+}
+
+/// A bound with its numbers.
+struct Judged {
+    bound: Bound,
+    value: Option<f64>,
+    by: Option<f64>,
+    ratio: Option<f64>,
+    holds: bool,
+}
+
+impl Report {
+    /// The median of a side's rounds; of an even number of them, the one below the middle. `None` if a round has no
+    /// value: a side that failed once has not been measured.
+    pub fn median(&self, side: &str, row: usize) -> Option<f64> {
+        let values = self.sides.iter().find(|known| known.name == side)?.values.get(row)?;
+        let mut values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
+        values.sort_by(f64::total_cmp);
+        values.get(values.len().checked_sub(1)? / 2).copied()
+    }
+
+    /// True if every bound does. One without numbers does not.
+    pub fn holds(&self) -> bool {
+        self.judged().iter().all(|judged| judged.holds)
+    }
+
+    fn judged(&self) -> Vec<Judged> {
+        let judge = |bound: &Bound| {
+            let (value, by) = (self.median(bound.ours.0, bound.ours.1), self.median(bound.by.0, bound.by.1));
+            let ratio = value.zip(by).map(|(value, by)| value / by);
+            let holds = ratio.is_some_and(|ratio| bound.better.accepts(ratio));
+            Judged { bound: *bound, value, by, ratio, holds }
+        };
+        self.bounds.iter().map(judge).collect()
+    }
+
+    fn row(&self, row: usize) -> String {
+        self.rows.get(row).map_or_else(String::new, |row| format!("{}, {}", row.name, row.unit))
+    }
+
+    /// Two tables: the medians, and the bounds.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("### {}\n\n| median |", self.title);
+        self.sides.iter().for_each(|side| text.push_str(&format!(" {} |", side.name)));
+        text.push_str("\n|---|");
+        text.push_str(&"---:|".repeat(self.sides.len()));
+        for row in 0..self.rows.len() {
+            let _ = write!(text, "\n| {} |", self.row(row));
+            self.sides.iter().for_each(|side| {
+                let _ = write!(text, " {} |", shown(self.median(side.name, row)));
+            });
+        }
+        text.push_str("\n\n| bound | side | is | beside | ratio | must be | holds |\n|---|---|---:|---:|---:|---|---|");
+        for judged in self.judged() {
+            let Judged { bound, value, by, ratio, holds } = judged;
+            let (value, by, ratio) = (shown(value), shown(by), shown(ratio));
+            let yes = if holds { "yes" } else { "**NO**" };
+            let beside = format!("{} {by}", bound.by.0);
+            let _ = write!(
+                text,
+                "\n| {} | {} | {value} | {beside} | {ratio} | {} | {yes} |",
+                bound.what, bound.ours.0, bound.better
+            );
+        }
+        text.push('\n');
+        text
+    }
+
+    /// The same for programs, with what each round gave.
+    pub fn json(&self) -> Value {
+        let sides: serde_json::Map<String, Value> = self
+            .sides
+            .iter()
+            .map(|side| {
+                let rows = (0..self.rows.len()).map(|row| {
+                    (self.row(row), json!({"median": self.median(side.name, row), "rounds": side.values.get(row)}))
+                });
+                (side.name.to_string(), Value::Object(rows.collect()))
+            })
+            .collect();
+        let bounds: Vec<Value> = self
+            .judged()
+            .iter()
+            .map(|judged| {
+                let bound = &judged.bound;
+                json!({
+                    "bound": bound.what, "side": bound.ours.0, "value": judged.value, "beside": bound.by.0,
+                    "besideValue": judged.by, "ratio": judged.ratio, "must": bound.better.to_string(),
+                    "holds": judged.holds,
+                })
+            })
+            .collect();
+        json!({"title": self.title, "sides": sides, "bounds": bounds, "holds": self.holds()})
+    }
+
+    /// Writes [`json`](Self::json) into a file.
+    ///
+    /// # Errors
+    ///
+    /// With the file's name, if it cannot be written.
+    pub fn write(&self, file: &Path) -> Result<(), String> {
+        let text = format!("{:#}\n", self.json());
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, text));
+        written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+    }
+}
+
+/// Three digits that count.
+fn shown(value: Option<f64>) -> String {
+    match value {
+        None => "–".into(),
+        Some(value) if value.abs() >= 100.0 => format!("{value:.0}"),
+        Some(value) if value.abs() >= 10.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(ours: &[Option<f64>], better: Better) -> Report {
+        Report {
+            title: "t".into(),
+            rows: vec![Row { name: "speed", unit: "per s" }],
+            sides: vec![
+                Side { name: "us", values: vec![ours.to_vec()] },
+                Side { name: "them", values: vec![vec![Some(1.0), Some(2.0), Some(3.0)]] },
+            ],
+            bounds: vec![Bound::new("faster", ("us", 0), ("them", 0), better)],
+        }
+    }
+
+    #[test]
+    fn a_median_is_one_of_the_rounds() {
+        let report = report(&[Some(9.0), Some(1.0), Some(5.0)], Better::AtLeast(2.5));
+        assert_eq!((report.median("us", 0), report.median("them", 0)), (Some(5.0), Some(2.0)));
+        assert_eq!((report.median("nobody", 0), report.median("us", 7)), (None, None));
+        assert!(report.holds());
+    }
+
+    #[test]
+    fn a_bound_that_is_missed_by_a_little_is_missed() {
+        assert!(!report(&[Some(4.99), Some(4.99), Some(4.99)], Better::AtLeast(2.5)).holds());
+        assert!(report(&[Some(5.0), Some(5.0), Some(5.0)], Better::AtLeast(2.5)).holds());
+        assert!(!report(&[Some(5.01), Some(5.01), Some(5.01)], Better::AtMost(2.5)).holds());
+    }
+
+    #[test]
+    fn a_bound_without_numbers_does_not_hold() {
+        let report = report(&[Some(9.0), None, Some(9.0)], Better::AtLeast(0.0));
+        assert!(!report.holds());
+        assert!(report.markdown().contains("| faster | us | – | them 2.00 | – | at least 0 | **NO** |"));
+        assert_eq!(report.json()["bounds"][0]["holds"], false);
+    }
+}

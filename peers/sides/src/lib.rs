@@ -1,0 +1,25 @@
+//! Our sides of a measurement (`ours-tokio`, `ours-blocking`) and the yardstick beside them (`bare`): programs, which
+//! share their handler.
+
+use informer_blocking::Notification;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long a side waits for its sync, and for all of its events.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A handler that counts updates, and what tells when it has seen `events` of them.
+pub fn counting<T>(events: usize) -> (impl FnMut(Notification<T>) + Send + 'static, Receiver<()>) {
+    let (seen, all_seen) = channel();
+    let mut updates = 0;
+    let handler = move |notification: Notification<T>| {
+        if let Notification::Updated { .. } = notification {
+            updates += 1;
+            if updates == events {
+                // Whoever asked may be gone.
+                let _ = seen.send(());
+            }
+        }
+    };
+    (handler, all_seen)
+}

@@ -1,0 +1,415 @@
+//! [`Helpers`]: threads that decode large batches together with the driver.
+//!
+//! Decoding is nine tenths of a sync, and the items of a batch do not depend on one another. So a driver that has a large
+//! batch offers it, takes parts of it itself, and helpers take the others; when all parts are there it goes on. Nothing
+//! that is decided changes: a batch is still one step of one informer, and its items keep their order.
+//!
+//! ```text
+//! driver ── offer ──► batches ◄── take a part ── helper          one part: 1/PARTS of the items
+//!    └─ take a part, take a part … ─► wait for the last part ─► join
+//! ```
+//!
+//! Threads are started by the first batch that could use them and end when the factory stops: an informer of little
+//! things never has one. Each driver offers one batch at a time, so as many batches wait as there are informers.
+
+use crate::factory::{Life, Lives};
+use crate::guard::CatchUnwind;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Condvar, Mutex};
+use informer_core::decode::{Codec, DecodeJob, Decoded, DecodedPart, Indexers};
+
+/// A smaller batch is decoded by its driver alone: waking a thread takes tens of microseconds, and so does decoding the
+/// half of this.
+const SHARED_BYTES: usize = 16 * 1024;
+
+/// Into how many parts a batch is divided. More make the wait for the last one shorter, fewer are cheaper to hand out.
+const PARTS: usize = 16;
+
+/// The most helpers by default. What stands before the decoding and after it is a tenth of the work and one thread's: more
+/// would wait for that.
+const MAX_HELPERS: usize = 7;
+
+/// A batch as a helper sees it.
+trait Batch: Send + Sync {
+    /// Takes parts and decodes them until none is left to take.
+    fn help(&self);
+}
+
+/// The threads of one factory.
+pub(crate) struct Helpers {
+    most: usize,
+    lives: Arc<Lives>,
+    state: Mutex<State>,
+    offered: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    batches: Vec<(u64, Arc<dyn Batch>)>,
+    offers: u64,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Helpers {
+    /// At most `most` threads, each of them a life.
+    pub(crate) fn new(most: usize, lives: Arc<Lives>) -> Self {
+        Helpers { most, lives, state: Mutex::default(), offered: Condvar::new() }
+    }
+
+    /// As many as there are processors beside the driver's.
+    pub(crate) fn by_default() -> usize {
+        std::thread::available_parallelism().map_or(0, |processors| (processors.get() - 1).min(MAX_HELPERS))
+    }
+
+    /// Decodes a batch that was probed.
+    pub(crate) fn decode<T: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        job: DecodeJob,
+        codec: &Codec<T>,
+        indexers: &Indexers<T>,
+    ) -> Decoded<T> {
+        if self.most == 0 || job.len() < 2 || job.bytes() < SHARED_BYTES {
+            return job.decode(codec, indexers, &CatchUnwind);
+        }
+        let (codec, indexers) = (codec.clone(), indexers.clone());
+        let shared = Arc::new(SharedJob {
+            part: job.len().div_ceil(PARTS),
+            job,
+            codec,
+            indexers,
+            next: AtomicUsize::new(0),
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::with_capacity(PARTS), lost: false }),
+            changed: Condvar::new(),
+        });
+        let offer = Offer { helpers: self, number: self.offer(Arc::clone(&shared) as Arc<dyn Batch>) };
+        shared.help();
+        drop(offer);
+        shared.join()
+    }
+
+    fn offer(self: &Arc<Self>, batch: Arc<dyn Batch>) -> u64 {
+        let mut state = self.state.lock();
+        state.offers += 1;
+        let number = state.offers;
+        state.batches.push((number, batch));
+        let starts = state.idle == 0 && state.threads < self.most && !state.closed;
+        state.threads += usize::from(starts);
+        drop(state);
+        if starts {
+            self.start();
+        } else {
+            self.offered.notify_all();
+        }
+        number
+    }
+
+    fn start(self: &Arc<Self>) {
+        let (helpers, life) = (Arc::clone(self), self.lives.enter());
+        let run = move || {
+            let ended = Ended { helpers: &helpers, life: Some(life) };
+            while let Some((number, batch)) = helpers.next() {
+                batch.help();
+                helpers.withdraw(number);
+            }
+            drop(ended);
+        };
+        // Where the system gives no thread, the driver decodes alone, and the next batch tries again.
+        if std::thread::Builder::new().name("informer-decode".into()).spawn(run).is_err() {
+            self.state.lock().threads -= 1;
+        }
+    }
+
+    /// The next batch that has parts left; `None` when it is over.
+    fn next(&self) -> Option<(u64, Arc<dyn Batch>)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some((number, batch)) = state.batches.first() {
+                return Some((*number, Arc::clone(batch)));
+            }
+            state.idle += 1;
+            state = self.offered.wait(state);
+            state.idle -= 1;
+        }
+    }
+
+    /// All parts of a batch are taken.
+    fn withdraw(&self, number: u64) {
+        self.state.lock().batches.retain(|(known, _)| *known != number);
+    }
+
+    /// Ends the threads when they have decoded what they took; does not wait. From here on drivers decode alone.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.offered.notify_all();
+    }
+}
+
+/// A batch that is offered. Also where its driver panics it is withdrawn.
+struct Offer<'a> {
+    helpers: &'a Helpers,
+    number: u64,
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        self.helpers.withdraw(self.number);
+    }
+}
+
+/// A thread ends, in whatever way.
+struct Ended<'a> {
+    helpers: &'a Helpers,
+    life: Option<Life>,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.helpers.state.lock().threads -= 1;
+        drop(self.life.take());
+    }
+}
+
+struct SharedJob<T> {
+    job: DecodeJob,
+    codec: Codec<T>,
+    indexers: Indexers<T>,
+    /// Items in a part.
+    part: usize,
+    /// The first item that nobody has taken.
+    next: AtomicUsize,
+    state: Mutex<Parts<T>>,
+    /// The last part came, or was lost.
+    changed: Condvar,
+}
+
+struct Parts<T> {
+    decoded: usize,
+    parts: Vec<DecodedPart<T>>,
+    /// A thread ended by a panic before it delivered what it took.
+    lost: bool,
+}
+
+impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
+    fn help(&self) {
+        loop {
+            let from = self.next.fetch_add(self.part, Ordering::Relaxed);
+            if from >= self.job.len() {
+                return;
+            }
+            let range = from..(from + self.part).min(self.job.len());
+            let mut taken = Taken { shared: self, items: range.len(), part: None };
+            taken.part = Some(self.job.part(range, &self.codec, &self.indexers, &CatchUnwind));
+        }
+    }
+}
+
+impl<T> SharedJob<T> {
+    /// Waits for the parts that helpers took.
+    fn join(&self) -> Decoded<T> {
+        let mut state = self.state.lock();
+        while state.decoded < self.job.len() {
+            state = self.changed.wait(state);
+        }
+        assert!(!state.lost, "a thread that decoded a part of a batch has panicked outside of user code");
+        let parts = std::mem::take(&mut state.parts);
+        drop(state);
+        self.job.join(parts)
+    }
+}
+
+/// Some items that a thread has taken. It delivers them, or tells that they are lost: nobody waits for ever.
+struct Taken<'a, T> {
+    shared: &'a SharedJob<T>,
+    items: usize,
+    part: Option<DecodedPart<T>>,
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.decoded += self.items;
+        match self.part.take() {
+            Some(part) => state.parts.push(part),
+            None => state.lost = true,
+        }
+        if state.decoded == self.shared.job.len() {
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::informer::{Informer, InformerConfig, Input, Output};
+    use informer_core::reflector::{End, ListStrategy};
+    use informer_core::store::Store;
+    use informer_core::time::Time;
+    use informer_core::wire::{Head, RequestId};
+    use informer_core::{DynamicObject, Resource};
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+    use std::thread::{ThreadId, current};
+
+    fn widgets() -> Resource {
+        Resource::namespaced("example.com", "v1", "widgets", "Widget")
+    }
+
+    /// Reads a list of `objects` widgets, each of 1 KiB, and gives the store.
+    fn list<T: Send + Sync + 'static>(objects: usize, codec: &Codec<T>, helpers: &Arc<Helpers>) -> Store<T> {
+        let item = |n: usize| {
+            let pad = "x".repeat(1024);
+            format!(r#"{{"metadata":{{"name":"w{n:04}","uid":"u","resourceVersion":"{n}"}},"pad":"{pad}"}}"#)
+        };
+        let items: Vec<String> = (0..objects).map(item).collect();
+        let body = format!(r#"{{"kind":"L","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, items.join(","));
+
+        let mut config = InformerConfig::new(widgets());
+        config.reflector.strategy = ListStrategy::Paged;
+        let (mut machine, mut store) = (Informer::new(config, 7), Store::new(7));
+        let (id, head) = (RequestId(1), Head::new(200));
+        let inputs = [
+            Input::Start,
+            Input::Head { id, head: &head },
+            Input::Body { id, bytes: body.as_bytes() },
+            Input::End { id, end: &End::Closed },
+        ];
+        for input in inputs {
+            machine.handle(Time::ZERO, input);
+            loop {
+                #[allow(clippy::wildcard_enum_match_arm)] // the rest is IO
+                match machine.poll_output() {
+                    Output::Decode(mut job) => {
+                        job.probe(&store);
+                        let decoded = helpers.decode(job, codec, &store.indexers());
+                        machine.handle(Time::ZERO, Input::Decoded(decoded));
+                    }
+                    Output::Commit(commit) => {
+                        let receipt = store.commit(commit).receipt;
+                        machine.handle(Time::ZERO, Input::Committed(receipt));
+                    }
+                    Output::Wait(_) => break,
+                    _ => {}
+                }
+            }
+        }
+        store
+    }
+
+    fn names<T>(store: &Store<T>) -> Vec<String> {
+        store.snapshot().iter().map(|object| object.key().to_string()).collect()
+    }
+
+    fn wait_for_the_end(helpers: &Helpers) {
+        helpers.close();
+        let mut seen = helpers.lives.signal().generation();
+        while helpers.lives.count() > 0 {
+            helpers.lives.signal().wait_past(seen, None);
+            seen = helpers.lives.signal().generation();
+        }
+    }
+
+    #[test]
+    fn a_large_batch_is_decoded_by_two_threads_and_keeps_its_order() {
+        let helpers = Arc::new(Helpers::new(1, Arc::default()));
+        // The first two calls wait for one another: on one thread that would never end.
+        let (both, calls) = (Barrier::new(2), AtomicUsize::new(0));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(move |_| {
+            if calls.fetch_add(1, Ordering::Relaxed) < 2 {
+                both.wait();
+            }
+            Ok(current().id())
+        });
+        let store = list(200, &codec, &helpers);
+        let threads: BTreeSet<String> = store.snapshot().iter().map(|object| format!("{:?}", **object)).collect();
+        assert_eq!(threads.len(), 2, "{threads:?}");
+        let expected: Vec<String> = (0..200).map(|n| format!("w{n:04}")).collect();
+        assert_eq!(names(&store), expected);
+        wait_for_the_end(&helpers);
+    }
+
+    fn on_which_threads(objects: usize, helpers: &Arc<Helpers>) -> BTreeSet<String> {
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok::<ThreadId, _>(current().id()));
+        list(objects, &codec, helpers).snapshot().iter().map(|object| format!("{:?}", **object)).collect()
+    }
+
+    #[test]
+    fn a_small_batch_starts_no_thread() {
+        let helpers = Arc::new(Helpers::new(3, Arc::default()));
+        assert_eq!(on_which_threads(10, &helpers), [format!("{:?}", current().id())].into());
+        assert_eq!(helpers.lives.count(), 0);
+    }
+
+    #[test]
+    fn helpers_may_be_refused_and_close_for_good() {
+        let alone: BTreeSet<String> = [format!("{:?}", current().id())].into();
+        let none = Arc::new(Helpers::new(0, Arc::default()));
+        assert_eq!(on_which_threads(200, &none), alone);
+        assert_eq!(none.lives.count(), 0);
+
+        let closed = Arc::new(Helpers::new(3, Arc::default()));
+        assert!(!on_which_threads(200, &closed).is_empty());
+        wait_for_the_end(&closed);
+        assert_eq!(on_which_threads(200, &closed), alone);
+        assert_eq!(closed.lives.count(), 0);
+        assert!(closed.state.lock().batches.is_empty());
+    }
+
+    #[test]
+    fn a_panic_of_a_decoder_costs_one_object_on_whatever_thread() {
+        let helpers = Arc::new(Helpers::new(3, Arc::default()));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|object| {
+            assert!(!object.json().contains("w0100"), "not this one");
+            Ok(())
+        });
+        let store = list(200, &codec, &helpers);
+        assert_eq!(store.len(), 199);
+        assert!(store.get("w0100").is_none() && store.get("w0101").is_some());
+        wait_for_the_end(&helpers);
+    }
+
+    #[test]
+    fn what_a_thread_loses_is_no_reason_to_wait_for_ever() {
+        let shared = SharedJob::<()> {
+            part: 1,
+            job: probed(2),
+            codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
+            indexers: Store::new(7).indexers(),
+            next: AtomicUsize::new(0),
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false }),
+            changed: Condvar::new(),
+        };
+        drop(Taken { shared: &shared, items: 1, part: None });
+        drop(Taken { shared: &shared, items: 1, part: None });
+        let joined = crate::guard::call(|| shared.join().len());
+        assert!(joined.unwrap_err().contains("has panicked outside of user code"));
+    }
+
+    fn probed(objects: usize) -> DecodeJob {
+        let body: Vec<String> = (0..objects).map(|n| format!(r#"{{"metadata":{{"name":"{n}"}}}}"#)).collect();
+        let body = format!(r#"{{"kind":"L","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, body.join(","));
+        let mut config = InformerConfig::new(widgets());
+        config.reflector.strategy = ListStrategy::Paged;
+        let mut machine = Informer::<()>::new(config, 7);
+        let (id, head) = (RequestId(1), Head::new(200));
+        machine.handle(Time::ZERO, Input::Start);
+        machine.handle(Time::ZERO, Input::Head { id, head: &head });
+        machine.handle(Time::ZERO, Input::Body { id, bytes: body.as_bytes() });
+        loop {
+            #[allow(clippy::wildcard_enum_match_arm)] // only the batch is wanted
+            match machine.poll_output() {
+                Output::Decode(mut job) => {
+                    job.probe(&Store::<()>::new(7));
+                    return job;
+                }
+                Output::Wait(_) => panic!("a body of items gives a batch"),
+                _ => {}
+            }
+        }
+    }
+}

@@ -124,6 +124,10 @@ impl Table<'_> {
         let ours = verdict(Some(run_file(&path, Runtime::Virtual)?.differences), None);
         let mut row = format!("[{name}](scenarios/{name}.json) | {ours}");
         for peer in Peer::ALL {
+            if let Some(why) = peer.cannot_play(&file) {
+                write!(row, " | not played: {why}")?;
+                continue;
+            }
             let found = differences(&file, peer, &self.here.join(peer.name()))?;
             let why = match (peer, file.client_go()) {
                 (Peer::ClientGo, Some(ClientGo::Differs(why))) => Some(why.as_str()),

@@ -19,8 +19,9 @@ use crate::expect::{ClientGo, REAL_TIME_GRACE_MS, compare};
 use crate::form::FormError;
 use crate::invariants::invariants;
 use crate::outcome::Outcome;
+use crate::play::REAL_TIME_LIMIT_MS;
 use crate::queue::{QueueOutcome, compare_queue};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{Action, Scenario, ScenarioFile};
 use std::fmt;
 use std::path::Path;
 
@@ -52,6 +53,47 @@ impl Peer {
             Peer::ClientGo => 0,
             Peer::KubeRs => REAL_TIME_GRACE_MS,
         }
+    }
+
+    /// The longest `timeoutSeconds` that it can be told to ask for, in ms, if there is one: kube-rs refuses 295 s and more,
+    /// and asks for 290 if it is told nothing.
+    const fn longest_watch_ms(self) -> Option<u64> {
+        match self {
+            Peer::ClientGo => None,
+            Peer::KubeRs => Some(290_000),
+        }
+    }
+
+    /// Why a file cannot be played by it, if that is so: client-go has everything that files ask for, and virtual time;
+    /// kube-rs has a stream where they have handlers, and plays on a real clock.
+    pub fn cannot_play(self, file: &ScenarioFile) -> Option<&'static str> {
+        match (self, file) {
+            (Peer::ClientGo, _) => None,
+            (Peer::KubeRs, ScenarioFile::Queue(_)) => Some("it has no work queue of its own"),
+            (Peer::KubeRs, ScenarioFile::Informer(scenario)) => too_much_for_a_stream(scenario),
+        }
+    }
+}
+
+fn too_much_for_a_stream(scenario: &Scenario) -> Option<&'static str> {
+    for command in &scenario.commands {
+        match command.what {
+            Action::Stop => {}
+            Action::Pause | Action::Resume => return Some("its stream cannot be held up from outside"),
+            Action::SetToken(_) => return Some("its token is fixed with the client"),
+        }
+    }
+    let handlers = &scenario.handlers;
+    if handlers.iter().any(|handler| scenario.resync_ms(handler) > 0) {
+        Some("it has no resync")
+    } else if handlers.iter().any(|handler| handler.add_at_ms > 0 || handler.remove_at_ms.is_some()) {
+        Some("it has no handlers that come and go")
+    } else if handlers.len() > 1 && handlers.iter().any(|handler| handler.stall_ms > 0) {
+        Some("it has one consumer, and none beside a slow one")
+    } else if scenario.run_for_ms > REAL_TIME_LIMIT_MS {
+        Some("too long in real time")
+    } else {
+        None
     }
 }
 
@@ -90,7 +132,10 @@ pub fn differences(scenario: &ScenarioFile, peer: Peer, folder: &Path) -> Result
             let outcome = Outcome::from_file(&file)?;
             own(&outcome.runtime)?;
             let mut found = compare(scenario, &outcome, peer.grace_ms());
-            found.extend(invariants(&outcome, scenario));
+            let mut scenario = scenario.clone();
+            let timeout = &mut scenario.informer.min_watch_timeout_ms;
+            *timeout = peer.longest_watch_ms().map_or(*timeout, |longest| longest.min(*timeout));
+            found.extend(invariants(&outcome, &scenario));
             found
         }
         ScenarioFile::Queue(scenario) => {
@@ -99,4 +144,35 @@ pub fn differences(scenario: &ScenarioFile, peer: Peer, folder: &Path) -> Result
             compare_queue(scenario, &outcome, peer.grace_ms())
         }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn kube_rs(change: &str, run_for_ms: u64) -> Option<&'static str> {
+        let text = format!(r#"{change} "runForMs": {run_for_ms}, "server": []"#);
+        let file = ScenarioFile::Informer(Box::new(fixtures::scenario(&text).unwrap()));
+        assert_eq!(Peer::ClientGo.cannot_play(&file), None, "client-go has everything that files ask for");
+        Peer::KubeRs.cannot_play(&file)
+    }
+
+    #[test]
+    fn a_file_is_passed_over_for_what_a_stream_does_not_have_and_for_its_length() {
+        for (change, why) in [
+            ("", None),
+            (r#""commands": [{"atMs": 5, "do": "stop"}],"#, None),
+            (r#""handlers": [{"name": "a", "stallMs": 5}],"#, None),
+            (r#""commands": [{"atMs": 5, "do": "pause"}, {"atMs": 6, "do": "resume"}],"#, Some("held up")),
+            (r#""commands": [{"atMs": 5, "do": "setToken", "token": "B"}],"#, Some("token")),
+            (r#""informer": {"resyncMs": 2000},"#, Some("resync")),
+            (r#""handlers": [{"name": "a", "addAtMs": 5}],"#, Some("come and go")),
+            (r#""handlers": [{"name": "a"}, {"name": "b", "stallMs": 5}],"#, Some("one consumer")),
+        ] {
+            let got = kube_rs(change, REAL_TIME_LIMIT_MS);
+            assert!(why.map_or(got.is_none(), |why| got.is_some_and(|got| got.contains(why))), "{change}: {got:?}");
+        }
+        assert_eq!(kube_rs("", REAL_TIME_LIMIT_MS + 1), Some("too long in real time"));
+    }
 }

@@ -157,10 +157,25 @@ fn every_difference_to_client_go_is_named_in_the_architecture() {
 #[test]
 fn every_recorded_outcome_belongs_to_a_scenario() {
     let names: Vec<_> = every_scenario().iter().map(|file| format!("{}.json", file.name())).collect();
-    for file in files("client-go") {
+    for file in Peer::ALL.iter().flat_map(|peer| files(peer.name())) {
         let last = file.file_name().unwrap().to_str().unwrap();
         assert!(names.iter().any(|name| name == last), "{}: no scenario of that name", file.display());
     }
+}
+
+#[test]
+fn what_kube_rs_did_reads_and_is_of_files_that_it_can_play() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(Peer::KubeRs.name());
+    let mut read = 0;
+    for file in every_scenario() {
+        let recorded = differences(&file, Peer::KubeRs, &folder).unwrap_or_else(|fault| panic!("{fault}"));
+        let Some(why) = Peer::KubeRs.cannot_play(&file) else {
+            read += usize::from(recorded.is_some());
+            continue;
+        };
+        assert!(recorded.is_none(), "{}: there is an outcome, but kube-rs cannot play it: {why}", file.name());
+    }
+    assert!(read > 0, "nothing is recorded in {}: play with peers/kube-runtime/play", folder.display());
 }
 
 #[test]

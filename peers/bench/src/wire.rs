@@ -29,7 +29,10 @@ impl Size {
     pub const QUICK: Size = Size { objects: 10_000, events: 5_000, rounds: 1 };
 }
 
-const ROWS: [(Row, fn(&Outcome) -> Option<f64>); 7] = [
+/// What a row shows of a side.
+type Column = fn(&Outcome) -> Option<f64>;
+
+const ROWS: [(Row, Column); 7] = [
     (Row { name: "sync, time on the clock", unit: "s" }, |outcome| Some(outcome.sync?.wall_s)),
     (Row { name: "sync, processor time", unit: "µs per Pod" }, |outcome| Some(outcome.sync?.cpu_us_each)),
     (Row { name: "memory, peak", unit: "MiB" }, |outcome| Some(outcome.memory?.peak_mib)),

@@ -238,27 +238,40 @@ impl Wire {
         Ok((head, body))
     }
 
-    /// The next bytes of a body as they come; 0 when it is complete.
+    /// The next bytes of a body as they come; 0 when it is complete. Chunks that are there already come together.
     pub(crate) fn part(&mut self, body: &mut Body, out: &mut [u8]) -> Result<usize, Fault> {
-        loop {
-            let Body::Open(call) = body else { return Ok(0) };
+        let mut given = 0;
+        while given < out.len() {
+            let Body::Open(call) = body else { break };
             let until_close = call.body_mode() == BodyMode::CloseDelimited;
-            let (used, made) = call.read(&self.buffer[self.start..self.end], out)?;
+            let (used, made) = match call.read(&self.buffer[self.start..self.end], &mut out[given..]) {
+                Ok(read) => read,
+                // What came before the fault counts; the next call meets it again.
+                Err(_) if given > 0 => break,
+                Err(error) => return Err(error.into()),
+            };
             self.start += used;
+            given += made;
             if made > 0 {
-                return Ok(made);
+                continue;
             }
             if !until_close && call.can_proceed() {
                 body.finish();
                 continue;
             }
-            if used == 0 && self.fill()? == 0 {
-                if !until_close {
-                    return Err(Fault::broken("the connection was closed inside the body"));
+            if used == 0 {
+                if given > 0 {
+                    break;
                 }
-                *body = Body::Done { reusable: false };
+                if self.fill()? == 0 {
+                    if !until_close {
+                        return Err(Fault::broken("the connection was closed inside the body"));
+                    }
+                    *body = Body::Done { reusable: false };
+                }
             }
         }
+        Ok(given)
     }
 
     /// Reads what there is; 0 at the end of the stream.

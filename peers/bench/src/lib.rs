@@ -20,7 +20,3 @@ pub mod wire;
 
 pub use report::{Bound, Report};
 pub use side::{Outcome, Task};
-
-/// The allocator of every Rust side: they all link this library.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -780,7 +780,6 @@ mod tests {
     fn jobs(machine: &mut Informer<DynamicObject>) -> Vec<DecodeJob> {
         let mut jobs = Vec::new();
         loop {
-            #[allow(clippy::wildcard_enum_match_arm)] // only batches are wanted
             match machine.poll_output() {
                 Output::Decode(job) => jobs.push(job),
                 Output::Wait(_) => return jobs,

@@ -231,6 +231,11 @@ impl DecodeJob {
         self.batch.is_empty()
     }
 
+    /// True for items of a list, which become part of the store together; false for events of a watch.
+    pub fn is_list(&self) -> bool {
+        self.ticket.staged
+    }
+
     /// How many bytes of JSON wait.
     pub fn bytes(&self) -> usize {
         self.batch.bytes_len()

@@ -77,7 +77,7 @@ impl Helpers {
         indexers: &Indexers<T>,
     ) -> Decoded<T> {
         if self.most == 0 || job.len() < 2 || job.bytes() < SHARED_BYTES {
-            make_room(job.bytes());
+            make_room(&job, job.len());
             return job.decode(codec, indexers, &CatchUnwind);
         }
         let (codec, indexers) = (codec.clone(), indexers.clone());
@@ -209,20 +209,24 @@ impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
                 return;
             }
             let range = from..(from + self.part).min(self.job.len());
-            make_room(self.job.bytes() / self.job.len() * range.len());
+            make_room(&self.job, range.len());
             let mut taken = Taken { shared: self, items: range.len(), part: None };
             taken.part = Some(self.job.part(range, &self.codec, &self.indexers, &CatchUnwind));
         }
     }
 }
 
-/// Lets the heap of this thread grow at once for the objects of so many bytes of JSON.
+/// Lets the heap of this thread grow at once for some objects of a list. Events replace objects, and their heap does not
+/// grow.
 ///
 /// glibc grows the heap of every thread but the first just as far as each allocation needs, a page or two, by a system
 /// call under the lock of the address space: nine for a Pod, a sixth of all its processor time. What is allocated and given
 /// back at once stays at the top of the heap. Other allocators lose some ten nanoseconds.
-fn make_room(json: usize) {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(json.saturating_mul(HEAP_PER_JSON).min(MOST_ROOM))));
+fn make_room(job: &DecodeJob, objects: usize) {
+    if job.is_list() && objects > 0 {
+        let heap = (job.bytes() / job.len()).saturating_mul(objects).saturating_mul(HEAP_PER_JSON);
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(heap.min(MOST_ROOM))));
+    }
 }
 
 impl<T> SharedJob<T> {

@@ -84,7 +84,12 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// If the JSON does not fit the type; the informer then quarantines this one object and goes on.
     fn decode(json: &[u8], resource: &Resource) -> Result<Self, DecodeError> {
         let _ = resource; // only dynamic objects need to be told what they are
-        serde_json::from_slice(json).map_err(DecodeError::new)
+        // One look at all of the text is cheaper than one at each string in it.
+        match core::str::from_utf8(json) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(json),
+        }
+        .map_err(DecodeError::new)
     }
 
     /// True if `other` is known to have the same content. It is asked of two objects with the same uid and version, and

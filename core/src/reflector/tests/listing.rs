@@ -322,8 +322,8 @@ fn a_version_that_a_restore_gave_out_again_does_not_hide_other_content() {
     assert_eq!((world.told(1), world.watch_version()), (std::vec![], "4".into()));
 }
 
-#[test]
-fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
+/// With a handler that knows `ns/a@4`, after a relist that was refused as older than the cache.
+fn refused_as_stale() -> World {
     let mut world = World::opening();
     world.add_handler(1, None);
     world.told(1);
@@ -331,6 +331,12 @@ fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
     world.back_off(800);
     world.request();
     world.answer(200, &list("4", &[("a", "4")]));
+    world
+}
+
+#[test]
+fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
+    let mut world = refused_as_stale();
     assert_eq!(world.request(), "/api/v1/pods?limit=500");
     world.answer(
         200,
@@ -342,13 +348,7 @@ fn a_newest_list_that_is_no_older_than_the_cache_trusts_its_versions() {
 
 #[test]
 fn what_is_set_back_stays_in_doubt_until_a_list_of_it_is_in_the_store() {
-    let mut world = World::opening();
-    world.add_handler(1, None);
-    world.told(1);
-    world.answer(403, "");
-    world.back_off(800);
-    world.request();
-    world.answer(200, &list("4", &[]));
+    let mut world = refused_as_stale();
     world.request();
     // The first page tells how old the state is, and the last one never comes.
     world.answer(200, &page("4", "more", &[("a", "4")]));

@@ -119,9 +119,11 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
             stretch = 0;
             yield_now().await;
         }
+        event = event.or_else(|| inbox.try_recv().ok());
         if event.is_some() {
             continue;
         }
+        informer.rest();
         let mut woken = pin!(core.wake().past(seen));
         let mut due = pin!(async {
             match deadline.and_then(|deadline| clock.instant(deadline)) {

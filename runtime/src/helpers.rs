@@ -14,8 +14,10 @@
 
 use crate::factory::{Life, Lives};
 use crate::guard::CatchUnwind;
+use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
+use informer_core::Obj;
 use informer_core::decode::{Codec, DecodeJob, Decoded, DecodedPart, Indexers};
 
 /// A smaller batch is decoded by its driver alone: waking a thread takes tens of microseconds, and so does decoding the
@@ -69,14 +71,16 @@ impl Helpers {
         std::thread::available_parallelism().map_or(0, |processors| (processors.get() - 1).min(MAX_HELPERS))
     }
 
-    /// Decodes a batch that was probed.
+    /// Decodes a batch that was probed. The threads that do drop what it replaces on the way.
     pub(crate) fn decode<T: Send + Sync + 'static>(
         self: &Arc<Self>,
         job: DecodeJob,
         codec: &Codec<T>,
         indexers: &Indexers<T>,
+        replaced: Vec<Obj<T>>,
     ) -> Decoded<T> {
         if self.most == 0 || job.len() < 2 || job.bytes() < SHARED_BYTES {
+            replaced.into_iter().for_each(drop_quietly);
             make_room(&job, job.len());
             return job.decode(codec, indexers, &CatchUnwind);
         }
@@ -87,6 +91,7 @@ impl Helpers {
             codec,
             indexers,
             next: AtomicUsize::new(0),
+            replaced: Mutex::new(replaced),
             state: Mutex::new(Parts { decoded: 0, parts: Vec::with_capacity(PARTS), lost: false }),
             changed: Condvar::new(),
         });
@@ -189,6 +194,8 @@ struct SharedJob<T> {
     part: usize,
     /// The first item that nobody has taken.
     next: AtomicUsize,
+    /// Not more than there are items.
+    replaced: Mutex<Vec<Obj<T>>>,
     state: Mutex<Parts<T>>,
     /// The last part came, or was lost.
     changed: Condvar,
@@ -209,6 +216,12 @@ impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
                 return;
             }
             let range = from..(from + self.part).min(self.job.len());
+            let replaced = {
+                let mut replaced = self.replaced.lock();
+                let left = replaced.len().saturating_sub(range.len());
+                replaced.split_off(left)
+            };
+            replaced.into_iter().for_each(drop_quietly);
             make_room(&self.job, range.len());
             let mut taken = Taken { shared: self, items: range.len(), part: None };
             taken.part = Some(self.job.part(range, &self.codec, &self.indexers, &CatchUnwind));
@@ -307,7 +320,7 @@ mod tests {
                 match machine.poll_output() {
                     Output::Decode(mut job) => {
                         job.probe(&store);
-                        let decoded = helpers.decode(job, codec, &store.indexers());
+                        let decoded = helpers.decode(job, codec, &store.indexers(), Vec::new());
                         machine.handle(Time::ZERO, Input::Decoded(decoded));
                     }
                     Output::Commit(commit) => {
@@ -402,6 +415,7 @@ mod tests {
             codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
             indexers: Store::new(7).indexers(),
             next: AtomicUsize::new(0),
+            replaced: Mutex::default(),
             state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false }),
             changed: Condvar::new(),
         };

@@ -174,6 +174,11 @@ impl<T: ?Sized> Obj<T> {
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         Arc::ptr_eq(&a.0, &b.0)
     }
+
+    /// True if this is the last handle, so that dropping it drops the object. Another one can come only out of this one.
+    pub fn is_last(this: &Self) -> bool {
+        Arc::strong_count(&this.0) == 1
+    }
 }
 
 impl<T: ?Sized> Clone for Obj<T> {

@@ -11,14 +11,14 @@
 
 use informer_core::Obj;
 use informer_core::decode::DecodeJob;
-use informer_core::listener::Notification;
+use informer_core::listener::{DEFAULT_LIMIT, Notification};
 use std::collections::VecDeque;
 
-/// The most that is kept, in bytes of JSON as they came: a handler that is a few batches behind is not too late.
-const KEPT_BYTES: usize = 1024 * 1024;
+/// The most that is kept, in bytes of JSON as they came: a handler that is some batches behind is not too late.
+const KEPT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The most that is kept between two batches, whose sizes are known only when they come: some commits.
-const KEPT_OBJECTS: usize = 512;
+/// The most objects that are kept: a handler that is further behind has its notifications merged.
+const KEPT_OBJECTS: usize = DEFAULT_LIMIT;
 
 /// The oldest first.
 pub(crate) struct Replaced<T>(VecDeque<Obj<T>>);

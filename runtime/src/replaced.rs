@@ -6,21 +6,24 @@
 //! fifth of all time that an event of a watch takes is in that.
 //!
 //! So the driver keeps one more handle of what it replaced, and gives objects that nobody else holds any more to
-//! [`Helpers::decode`](crate::helpers::Helpers::decode). Nothing is kept by a driver at rest, and a busy one keeps as much
-//! as some batches are long.
+//! [`Helpers::decode`](crate::helpers::Helpers::decode). Nothing is kept by a driver at rest. A busy one keeps alive as many
+//! objects as some batches have, and one handle more of those that handlers have still to be told of: if it let go of
+//! these, a handler that is late would drop them itself, and that makes it later.
 
 use informer_core::Obj;
 use informer_core::decode::DecodeJob;
-use informer_core::listener::{DEFAULT_LIMIT, Notification};
+use informer_core::listener::Notification;
 use std::collections::VecDeque;
 
-/// The most that is kept, in bytes of JSON as they came: a handler that is some batches behind is not too late.
-const KEPT_BYTES: usize = 4 * 1024 * 1024;
+/// The most handles that are kept. Handlers hold most of their objects anyway, until they are told or their notifications
+/// are merged.
+const KEPT: usize = 16 * 1024;
 
-/// The most objects that are kept: a handler that is further behind has its notifications merged.
-const KEPT_OBJECTS: usize = DEFAULT_LIMIT;
+/// For each object that is to be made, how many are looked at for one that can be dropped: as long as less than half of
+/// what is kept is held by handlers, what comes in also goes out.
+const LOOKS: usize = 2;
 
-/// The oldest first.
+/// The oldest first, as far as they were not held when they were looked at.
 pub(crate) struct Replaced<T>(VecDeque<Obj<T>>);
 
 impl<T> Replaced<T> {
@@ -31,15 +34,24 @@ impl<T> Replaced<T> {
     /// Keeps what these have replaced or deleted.
     pub(crate) fn keep(&mut self, notifications: &[Notification<T>]) {
         self.0.extend(notifications.iter().filter_map(Notification::old).cloned());
-        self.shorten(KEPT_OBJECTS);
+        self.shorten(KEPT);
     }
 
-    /// Objects that nobody else holds, at most one for each that `job` will make. What is too much is dropped here.
+    /// Objects that nobody else holds, at most one for each that `job` will make.
     pub(crate) fn take(&mut self, job: &DecodeJob) -> Vec<Obj<T>> {
-        let each = job.bytes() / job.len().max(1);
-        self.shorten(KEPT_BYTES / each.max(1));
-        let last = self.0.iter().take(job.len()).take_while(|object| Obj::is_last(object)).count();
-        self.0.drain(..last).collect()
+        let mut taken = Vec::new();
+        for _ in 0..self.0.len().min(LOOKS * job.len()) {
+            let Some(object) = self.0.pop_front() else { break };
+            if !Obj::is_last(&object) {
+                self.0.push_back(object);
+                continue;
+            }
+            taken.push(object);
+            if taken.len() == job.len() {
+                break;
+            }
+        }
+        taken
     }
 
     /// Drops all of it.

@@ -264,12 +264,12 @@ impl DecodeJob {
     ///
     /// If [`probe`](Self::probe) was not called before.
     pub fn decode<T>(self, codec: &Codec<T>, indexes: &Indexers<T>, guard: &dyn Guard) -> Decoded<T> {
-        let all = self.part(0..self.len(), codec, indexes, guard);
+        let all = self.part(0..self.len(), 0, codec, indexes, guard);
         self.join([all])
     }
 
-    /// Builds the items in `range`: for drivers that share a batch among threads. What [`decode`](Self::decode) says
-    /// holds here too.
+    /// Builds the items in `range`: for drivers that share a batch among threads. `maker` is the number of the calling
+    /// thread, 0 for the driver's; it is only noted. What [`decode`](Self::decode) says holds here too.
     ///
     /// # Panics
     ///
@@ -277,6 +277,7 @@ impl DecodeJob {
     pub fn part<T>(
         &self,
         range: Range<usize>,
+        maker: u8,
         codec: &Codec<T>,
         indexes: &Indexers<T>,
         guard: &dyn Guard,
@@ -284,7 +285,7 @@ impl DecodeJob {
         assert_eq!(self.known.len(), self.batch.len(), "probe the batch before decoding it");
         let (from, trust) = (range.start, self.ticket.trust);
         let items = range.map(|at| {
-            let mut item = decode_item(self.batch.get(at), self.known[at], codec, indexes, guard);
+            let mut item = decode_item(self.batch.get(at), self.known[at], maker, codec, indexes, guard);
             if let (Item::Fresh { known: Some(_), fresh }, Trust::Contents) = (&mut item, trust) {
                 fresh.same = Some(codec.same);
             }
@@ -319,6 +320,7 @@ impl DecodeJob {
 fn decode_item<T>(
     raw: RawItem<'_>,
     known: Known,
+    maker: u8,
     codec: &Codec<T>,
     indexes: &Indexers<T>,
     guard: &dyn Guard,
@@ -340,7 +342,7 @@ fn decode_item<T>(
             let mut built = None;
             let ran = guard.run(&mut || {
                 built = Some(codec.build(raw.json).map(|value| {
-                    let object = Obj::new(key.clone(), uid.clone(), version.clone(), value);
+                    let object = Obj::made(maker, key.clone(), uid.clone(), version.clone(), value);
                     indexes.fresh(object)
                 }));
             });
@@ -605,7 +607,7 @@ mod tests {
     #[test]
     fn parts_that_come_in_any_order_are_the_whole() {
         let (job, codec, store) = job(5);
-        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let part = |range| job.part(range, 0, &codec, &store.indexers(), &NoGuard);
         let joined = job.join([part(3..5), part(0..1), part(1..3)]);
         assert_eq!(versions(&joined), ["0", "1", "2", "3", "4"]);
         assert_eq!(versions(&job.decode(&codec, &store.indexers(), &NoGuard)), versions(&joined));
@@ -615,7 +617,7 @@ mod tests {
     #[should_panic(expected = "each item is in one part")]
     fn a_missing_part_is_noticed() {
         let (job, codec, store) = job(5);
-        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let part = |range| job.part(range, 0, &codec, &store.indexers(), &NoGuard);
         let _ = job.join(vec![part(0..2), part(3..5)]);
     }
 
@@ -623,7 +625,7 @@ mod tests {
     #[should_panic(expected = "each item is in one part")]
     fn an_item_in_two_parts_is_noticed() {
         let (job, codec, store) = job(5);
-        let part = |range| job.part(range, &codec, &store.indexers(), &NoGuard);
+        let part = |range| job.part(range, 0, &codec, &store.indexers(), &NoGuard);
         let _ = job.join([part(0..3), part(2..5)]);
     }
 

@@ -41,6 +41,9 @@ impl Driver {
                 continue;
             }
             self.round();
+            if inner.core.wake().generation() == seen {
+                self.informers.iter_mut().for_each(|informer| informer.drive.rest());
+            }
             let soonest = self.informers.iter().map(|informer| informer.deadline).fold(None, Deadline::sooner);
             let until = soonest.and_then(|deadline| inner.core.clock().instant(deadline));
             inner.core.wake().wait_past(seen, until);

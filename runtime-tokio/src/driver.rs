@@ -115,13 +115,17 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
         if informer.is_stopped() {
             return;
         }
-        if stretch >= STRETCH {
+        event = event.or_else(|| inbox.try_recv().ok());
+        // An inbox that is empty may be so only because the reader waits behind this task.
+        if event.is_none() || stretch >= STRETCH {
             stretch = 0;
             yield_now().await;
+            event = event.or_else(|| inbox.try_recv().ok());
         }
         if event.is_some() {
             continue;
         }
+        informer.rest();
         let mut woken = pin!(core.wake().past(seen));
         let mut due = pin!(async {
             match deadline.and_then(|deadline| clock.instant(deadline)) {

@@ -46,6 +46,7 @@
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
+use crate::replaced::Replaced;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -102,6 +103,8 @@ pub trait Drive: Send {
     fn poll(&mut self, now: Time) -> IoAction;
     /// True if the informer has stopped and needs no driver any more.
     fn is_stopped(&self) -> bool;
+    /// Nothing has come, and the adapter is about to wait. What was kept for the next event is let go of.
+    fn rest(&mut self) {}
 }
 
 /// The longest that an informer which runs lets its driver sleep: a suspend of the machine stops the clock that drivers
@@ -120,6 +123,7 @@ pub(crate) struct InformerDriver<T> {
     waiting: Vec<Arc<Channel<T>>>,
     attached: Vec<Arc<Channel<T>>>,
     span: Span,
+    replaced: Replaced<T>,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
 }
@@ -129,7 +133,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
         let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, wall: None }
+        let replaced = Replaced::new();
+        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, replaced, wall: None }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -223,10 +228,12 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                         job.probe(store);
                         store.indexers()
                     });
-                    let decoded = self.shared.helpers.decode(job, &self.codec, &indexers);
+                    let replaced = self.replaced.take(&job);
+                    let decoded = self.shared.helpers.decode(job, &self.codec, &indexers, replaced);
                     self.machine.handle(now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
+                    let is_list = commit.staged().is_some();
                     let committed = self.inner.store.commit(commit);
                     let mut fallen = Vec::new();
                     if !committed.notifications.is_empty() {
@@ -235,6 +242,9 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                                 fallen.push(channel.id());
                             }
                         }
+                    }
+                    if !is_list {
+                        self.replaced.keep(&committed.notifications);
                     }
                     self.machine.handle(now, Input::Committed(committed.receipt));
                     for id in fallen {
@@ -273,6 +283,10 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
 
     fn is_stopped(&self) -> bool {
         self.inner.status.stopped.load(Ordering::Acquire)
+    }
+
+    fn rest(&mut self) {
+        self.replaced.clear();
     }
 }
 

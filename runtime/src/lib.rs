@@ -31,6 +31,7 @@ pub mod lister;
 pub mod observe;
 pub mod outgoing;
 pub mod pages;
+mod replaced;
 pub mod store;
 pub mod sync;
 pub mod tls;

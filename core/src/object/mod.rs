@@ -139,13 +139,19 @@ struct Inner<T: ?Sized> {
     key: Key,
     uid: Uid,
     version: Version,
+    maker: u8,
     value: T,
 }
 
 impl<T> Obj<T> {
     /// Joins an identity and a value.
     pub fn new(key: Key, uid: Uid, version: Version, value: T) -> Self {
-        Obj(Arc::new(Inner { key, uid, version, value }))
+        Obj::made(0, key, uid, version, value)
+    }
+
+    /// See [`maker`](Self::maker).
+    pub(crate) fn made(maker: u8, key: Key, uid: Uid, version: Version, value: T) -> Self {
+        Obj(Arc::new(Inner { key, uid, version, maker, value }))
     }
 }
 
@@ -173,6 +179,17 @@ impl<T: ?Sized> Obj<T> {
     /// True if both handles share one object.
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
         Arc::ptr_eq(&a.0, &b.0)
+    }
+
+    /// The number of the thread that decoded it, as its driver counts threads; 0 for the driver's own. Memory goes back
+    /// where it came from with the least ado when the same thread drops it.
+    pub fn maker(this: &Self) -> u8 {
+        this.0.maker
+    }
+
+    /// True if this is the last handle, so that dropping it drops the object. Another one can come only out of this one.
+    pub fn is_last(this: &Self) -> bool {
+        Arc::strong_count(&this.0) == 1
     }
 }
 

@@ -63,7 +63,17 @@ impl Memory {
     }
 }
 
-/// A field of `/proc/self/status`, which is in KiB, in MiB.
+/// Bytes of memory that this machine could give.
+///
+/// # Panics
+///
+/// Where there is no `/proc/meminfo`: we measure on Linux.
+pub fn available() -> usize {
+    let status = std::fs::read_to_string("/proc/meminfo").expect("measurements need Linux");
+    (field(&status, "MemAvailable:") * 1024.0 * 1024.0) as usize
+}
+
+/// A field of `/proc/self/status` or `/proc/meminfo`, which is in KiB, in MiB.
 fn field(status: &str, name: &str) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux always tells");
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
@@ -84,6 +94,11 @@ mod tests {
         let after = Memory::now();
         assert!(during.settled_mib - before.settled_mib > 60.0, "{before:?} {during:?}");
         assert!(after.peak_mib - before.settled_mib > 60.0, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn the_machine_has_more_than_this_process() {
+        assert!(available() as f64 > Memory::now().settled_mib * 1024.0 * 1024.0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Fault, Stream};
 use informer_runtime::addresses::shares;
-use informer_runtime::config::{ALPN_HTTP2, HttpVersion};
+use informer_runtime::config::{ALPN_HTTP2, HttpVersion, Pings};
 use informer_runtime::sync::Arc;
 use informer_runtime::tls::{self, TlsSource};
 use informer_runtime::{Config, Error};
@@ -19,6 +19,11 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
+    /// How a connection of HTTP/2 that this makes is found dead.
+    pub(super) fn pings(&self) -> Pings {
+        self.config.pings
+    }
+
     pub(super) fn new(config: &Config) -> Result<Self, Error> {
         let tls = match TlsSource::new(config, config.http_version)? {
             Some(source) => Some((Arc::new(source), tls::server_name(config)?)),

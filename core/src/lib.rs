@@ -16,6 +16,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod acknowledged;
 pub mod controller;
 pub mod decode;
 pub mod factory;

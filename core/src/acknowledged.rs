@@ -214,6 +214,11 @@ impl<T> Acknowledged<T> {
         self.controller.stop();
     }
 
+    /// How many keys can be taken now, as of the last call with a time; some may turn out to have nothing to say.
+    pub fn ready(&self) -> usize {
+        self.controller.queue().len()
+    }
+
     /// How many keys wait: to be given, for an answer, or for a retry.
     pub fn waiting(&self) -> usize {
         self.controller.queue().tracked()

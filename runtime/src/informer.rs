@@ -5,7 +5,7 @@ use crate::factory::Shared;
 use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
-use crate::observe::{Observed, Observer, tell};
+use crate::observe::{Clock, Observed, Observer, tell};
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
@@ -410,6 +410,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         (registration, deliveries)
     }
 
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.0.shared.observer.clone()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.0.shared.clock
+    }
+
     /// Adds a handler that is a plain function; the caller runs the loop.
     pub fn handler<F>(&self, options: HandlerOptions, function: F) -> (Registration, Box<dyn HandlerLoop>)
     where
@@ -417,7 +425,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
-        let observer = self.0.shared.observer.clone();
+        let observer = self.observer();
         let name = registration.name().to_string();
         (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
     }

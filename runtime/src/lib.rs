@@ -8,19 +8,21 @@
 //! | [`config`], [`tls`] | how to reach a cluster, and who we are |
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
-//! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
+//! | [`informer`], [`handler`], [`events`], [`acknowledged`], [`lister`], [`pages`], [`store`] | what users hold |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
 //! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
 #![forbid(unsafe_code)]
 
+pub mod acknowledged;
 pub mod addresses;
 pub mod api;
 pub mod config;
 pub mod controller;
 pub mod driver;
 pub mod error;
+pub mod events;
 pub mod factory;
 pub mod guard;
 pub mod handler;

@@ -27,7 +27,7 @@
 //! assert_eq!(store.version().as_str(), "8");
 //! ```
 
-use crate::decode::Item;
+use crate::decode::{Gone, Item};
 use crate::object::{Obj, Version};
 use crate::store::{Change, Commit, Fresh, Staged, Store};
 use crate::wire::ItemKind;
@@ -59,10 +59,7 @@ impl<T> InOrderQueue<T> {
             ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
                 Item::Fresh { known: None, fresh: Fresh::bare(object) }
             }
-            ItemKind::Deleted => {
-                let (key, version) = (object.key().clone(), object.version().clone());
-                Item::Gone { known: None, key, version, last: Some(object) }
-            }
+            ItemKind::Deleted => Item::Gone { known: None, gone: Gone::Last(object) },
         });
     }
 
@@ -124,7 +121,11 @@ impl<T> InOrderQueue<T> {
                 let mut items = Vec::with_capacity(COMMIT_EVENTS.min(self.0.len() + 1));
                 let mut next = Some(first);
                 while let Some(item) = next.take() {
-                    version = item.version().filter(|version| !version.is_empty()).cloned().or(version);
+                    version = item
+                        .version()
+                        .filter(|version| !version.is_empty())
+                        .map(|version| version.to_version())
+                        .or(version);
                     items.push(item);
                     if items.len() < COMMIT_EVENTS && matches!(self.0.front(), Some(Delta::Event(_))) {
                         if let Some(Delta::Event(item)) = self.0.pop_front() {

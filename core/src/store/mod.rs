@@ -97,8 +97,10 @@ impl<T> Fresh<T> {
 /// A change that the machine decided on. Carried out by [`Store::commit`].
 pub struct Commit<T> {
     pub(crate) change: Change<T>,
-    /// The version that the store stands for afterwards.
+    /// The version that the store stands for afterwards; events carry their own.
     pub(crate) version: Option<Version>,
+    /// Where notifications are to go.
+    pub(crate) told: Vec<Notification<T>>,
 }
 
 pub(crate) enum Change<T> {
@@ -152,30 +154,60 @@ impl<T> Commit<T> {
     }
 }
 
+/// The memory of a commit, which goes around: out of the machine with a [`Commit`], and back with its [`Receipt`].
+pub(crate) struct Spare<T> {
+    pub(crate) items: Vec<Item<T>>,
+    pub(crate) told: Vec<Notification<T>>,
+}
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Spare { items: Vec::new(), told: Vec::new() }
+    }
+}
+
 /// What a commit did.
 #[must_use = "handlers must be told"]
 pub struct Committed<T> {
-    /// What changed, in the order in which handlers are told.
+    /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
+    /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
     /// What the machine must hear.
-    pub receipt: Receipt,
+    pub receipt: Receipt<T>,
 }
 
-impl<T> Default for Committed<T> {
-    fn default() -> Self {
-        Committed { notifications: Vec::new(), receipt: Receipt::default() }
+impl<T> Committed<T> {
+    /// What the machine must hear, and with it the memory of the notifications, so that the next commit needs none.
+    /// Notifications that are still there are dropped.
+    pub fn into_receipt(mut self) -> Receipt<T> {
+        self.notifications.clear();
+        self.receipt.spare.told = self.notifications;
+        self.receipt
     }
 }
 
 /// The machine's part of a [`Committed`].
-#[derive(Debug, Default)]
 #[must_use = "the machine waits for it"]
-pub struct Receipt {
+pub struct Receipt<T> {
     /// True if this was the first complete list of an empty store: handlers get the whole store as their initial
     /// state, and there are no notifications.
     pub(crate) first_list: bool,
     /// Items that could not be built, each reported once per version.
     pub(crate) quarantined: Vec<BadItem>,
+    pub(crate) spare: Spare<T>,
+}
+
+impl<T> Default for Receipt<T> {
+    fn default() -> Self {
+        Receipt { first_list: false, quarantined: Vec::new(), spare: Spare::default() }
+    }
+}
+
+impl<T> core::fmt::Debug for Receipt<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Receipt { first_list, quarantined, spare: _ } = self;
+        f.debug_struct("Receipt").field("first_list", first_list).field("quarantined", quarantined).finish()
+    }
 }
 
 /// The cache.
@@ -428,14 +460,19 @@ impl<T> Store<T> {
     /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
         commit.settle(&NoGuard, |key| self.fresh_slot(key));
-        let mut done = Committed::default();
+        let mut done = Committed { notifications: commit.told, receipt: Receipt::default() };
         match commit.change {
             Change::Nothing => {}
-            Change::Events(items) => {
+            Change::Events(mut items) => {
+                let newest = items.iter().rev().filter_map(Item::version).find(|version| !version.is_empty());
+                if let Some(newest) = newest {
+                    self.version.set(newest);
+                }
                 done.notifications.reserve(items.len());
-                for item in items {
+                for item in items.drain(..) {
                     self.apply(item, &mut done);
                 }
+                done.receipt.spare.items = items;
             }
             Change::Replace(staged) => self.replace(staged, &mut done),
         }

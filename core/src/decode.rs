@@ -209,7 +209,8 @@ impl fmt::Display for BadItem {
 pub struct DecodeJob {
     pub(crate) ticket: Ticket,
     pub(crate) batch: RawBatch,
-    known: Vec<Known>,
+    /// What the store has of each item; inside for the few that a watch brings at a time.
+    known: SmallVec<[Known; 8]>,
 }
 
 /// Which attempt of which informer a job belongs to: an answer for a stale attempt is dropped.
@@ -242,7 +243,7 @@ enum Known {
 
 impl DecodeJob {
     pub(crate) fn new(ticket: Ticket, batch: RawBatch) -> Self {
-        DecodeJob { ticket, batch, known: Vec::new() }
+        DecodeJob { ticket, batch, known: SmallVec::new() }
     }
 
     /// How many items wait.

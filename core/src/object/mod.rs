@@ -206,6 +206,17 @@ impl<T> Obj<T> {
         this.tail().key
     }
 
+    /// True if it lives in `namespace`; in none, if that is empty.
+    #[inline]
+    pub(crate) fn is_in(this: &Self, namespace: &str) -> bool {
+        let (key, namespace) = (this.tail().key, namespace.as_bytes());
+        match key.strip_prefix(namespace) {
+            Some(_) if namespace.is_empty() => !key.contains(&b'/'),
+            Some(rest) => rest.first() == Some(&b'/'),
+            None => false,
+        }
+    }
+
     /// True if it has this uid and version.
     pub(crate) fn is_at(this: &Self, uid: &str, version: &str) -> bool {
         this.tail().version == version.as_bytes() && this.uid() == *uid
@@ -235,5 +246,45 @@ impl<T> fmt::Debug for Obj<T> {
     /// Identity only: a value may hold a Secret's data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.key(), self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_one_word_and_so_is_an_empty_place_for_one() {
+        assert_eq!(size_of::<Option<Obj<[u64; 9]>>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn an_object_is_in_its_namespace_and_in_no_other() {
+        let object =
+            |namespace: &str, name: &str| Obj::new(Key::new(namespace, name), Uid::new("u"), Version::new("1"), ());
+        let namespaces = ["", "web", "we", "web-1", "a"];
+        for of in namespaces {
+            for asked in namespaces {
+                let object = object(of, "a");
+                assert_eq!(Obj::is_in(&object, asked), object.key().namespace() == asked, "{object:?} in {asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_handle_says_who_it_is_as_it_was_told() {
+        for (uid, maker) in [("0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968", 0), ("u-1", 7), ("", 255)] {
+            let object = Obj::made(maker, "web", "a", UidRef::of(uid), "12", [3, 4]);
+            let again = Obj::new(object.key(), object.uid(), object.version(), 5_u8);
+            assert_eq!((again.key(), again.uid(), again.version()), (object.key(), object.uid(), object.version()));
+            assert_eq!((Obj::maker(&object), Obj::maker(&again), object.uid().to_string().as_str()), (maker, 0, uid));
+            assert!(
+                Obj::is_at(&object, uid, "12") && !Obj::is_at(&object, uid, "1") && !Obj::is_at(&object, "x", "12")
+            );
+            let other = object.clone();
+            assert!(!Obj::is_last(&object) && Obj::ptr_eq(&object, &other) && *other == [3, 4]);
+            drop(other);
+            assert!(Obj::is_last(&object));
+        }
     }
 }

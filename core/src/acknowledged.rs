@@ -144,13 +144,13 @@ impl<T> Acknowledged<T> {
             Notification::Deleted { .. } => true,
         };
         // An item was read from a cache that is ahead of the notifications: this one was given already.
-        if !repeats && self.given.get(key).is_some_and(|given| Obj::ptr_eq(given, notification.object())) {
+        if !repeats && self.given.get(&key).is_some_and(|given| Obj::ptr_eq(given, notification.object())) {
             return;
         }
         if matches!(notification, Notification::Added { initial: true, .. }) {
-            self.initial.insert(key.clone());
+            self.initial.insert(key.to_key());
         }
-        _ = self.controller.enqueue(now, key.clone());
+        _ = self.controller.enqueue(now, key.to_key());
     }
 
     /// The last of the initial state was told; also if there was nothing of it.
@@ -285,7 +285,7 @@ mod tests {
             self.version += 1;
             let new = object(name, self.version);
             let cause = if initial { Cause::List } else { Cause::Watch };
-            self.untold.push_back(match self.live.insert(new.key().clone(), new.clone()) {
+            self.untold.push_back(match self.live.insert(new.key().to_key(), new.clone()) {
                 None => Notification::Added { object: new, initial, cause },
                 Some(old) => Notification::Updated { old, new, cause },
             });
@@ -361,7 +361,7 @@ mod tests {
                         if let Some(notification) = world.untold.pop_front() {
                             stream.tell(now, &notification);
                             if left > 0 {
-                                initial.insert(notification.key().clone());
+                                initial.insert(notification.key().to_key());
                                 left -= 1;
                             }
                         }

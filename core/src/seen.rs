@@ -44,15 +44,15 @@ impl<T> Seen<T> {
     }
 
     /// What was seen last under this key.
-    pub fn get(&self, key: &Key) -> Option<&Obj<T>> {
-        self.table.find(self.hasher.hash_one(key), |seen| seen.key() == key)
+    pub fn get<S: AsRef<str>>(&self, key: &Key<S>) -> Option<&Obj<T>> {
+        self.table.find(self.hasher.hash_one(key), |seen| seen.key() == *key)
     }
 
     /// Takes the place of what was seen last under its key, which is returned.
     pub fn put(&mut self, object: Obj<T>) -> Option<Obj<T>> {
         let Seen { table, hasher } = self;
-        let hash = hasher.hash_one(object.key());
-        match table.entry(hash, |seen| seen.key() == object.key(), |seen| hasher.hash_one(seen.key())) {
+        let hash = hasher.hash_one(&object.key());
+        match table.entry(hash, |seen| seen.key() == object.key(), |seen| hasher.hash_one(&seen.key())) {
             Entry::Occupied(mut found) => Some(core::mem::replace(found.get_mut(), object)),
             Entry::Vacant(free) => {
                 free.insert(object);
@@ -62,8 +62,8 @@ impl<T> Seen<T> {
     }
 
     /// Takes what was seen last under this key out.
-    pub fn remove(&mut self, key: &Key) -> Option<Obj<T>> {
-        let found = self.table.find_entry(self.hasher.hash_one(key), |seen| seen.key() == key);
+    pub fn remove<S: AsRef<str>>(&mut self, key: &Key<S>) -> Option<Obj<T>> {
+        let found = self.table.find_entry(self.hasher.hash_one(key), |seen| seen.key() == *key);
         found.ok().map(|found| found.remove().0)
     }
 }

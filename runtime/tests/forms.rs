@@ -356,7 +356,7 @@ fn what_nobody_asks_for_is_bounded_by_the_live_keys() {
         })
         .collect();
     assert_eq!(given, [Key::new("web", "a")], "the rest came and went");
-    assert_ne!(informer.lister().get(newest.key()).unwrap().version(), newest.version());
+    assert_ne!(informer.lister().get(&newest.key().to_key()).unwrap().version(), newest.version());
     assert_eq!(source.waiting(), 0);
 }
 
@@ -426,7 +426,7 @@ fn consumers_on_many_threads_end_with_the_truth() {
         // Whoever is idle waits for a signal; the view is whole when nothing waits any more.
         let truth = || -> std::collections::BTreeMap<Key, String> {
             let objects = informer.lister().list();
-            objects.iter().map(|object| (object.key().clone(), object.version().to_string())).collect()
+            objects.iter().map(|object| (object.key().to_key(), object.version().to_string())).collect()
         };
         while *view.lock() != truth() || source.source().waiting() > 0 || source.source().registration().pending() > 0 {
             std::thread::yield_now();

@@ -51,8 +51,8 @@ impl<T> Seen<T> {
     /// Takes the place of what was seen last under its key, which is returned.
     pub fn put(&mut self, object: Obj<T>) -> Option<Obj<T>> {
         let Seen { table, hasher } = self;
-        let hash = hasher.hash_one(&object.key());
-        match table.entry(hash, |seen| seen.key() == object.key(), |seen| hasher.hash_one(&seen.key())) {
+        let hash = hasher.hash_one(object.key());
+        match table.entry(hash, |seen| seen.key() == object.key(), |seen| hasher.hash_one(seen.key())) {
             Entry::Occupied(mut found) => Some(core::mem::replace(found.get_mut(), object)),
             Entry::Vacant(free) => {
                 free.insert(object);

@@ -151,7 +151,8 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
             };
             match &delivery {
                 Delivery::Notification(notification) => machine.tell(now, notification),
-                _ => machine.told_initial(),
+                Delivery::Synced => machine.told_initial(),
+                _ => {}
             }
             drop(machine);
             drop(delivery); // objects, under no lock

@@ -85,12 +85,8 @@ mod sealed {
     }
 
     impl<T> Event<T> for Notification<T> {
-        #[allow(clippy::wildcard_enum_match_arm)] // whatever else comes is no notification
         fn of(delivery: Delivery<T>) -> Option<Self> {
-            match delivery {
-                Delivery::Notification(notification) => Some(notification),
-                _ => None,
-            }
+            if let Delivery::Notification(notification) = delivery { Some(notification) } else { None }
         }
     }
 

@@ -42,7 +42,7 @@ fn failures() -> (FactoryOptions, Arc<Mutex<Vec<String>>>) {
     (FactoryOptions::observed(Arc::new(observer)), lines)
 }
 
-fn label<'a>(object: &'a Obj<DynamicObject>) -> &'a str {
+fn label(object: &Obj<DynamicObject>) -> &str {
     use informer_core::object::{Meta, Object};
     object.metadata().label("l").unwrap_or_default()
 }

@@ -17,7 +17,8 @@ fn line(event: &Notification<ConfigMap>) -> String {
         Notification::Added { initial: true, .. } => "*",
         Notification::Added { .. } => "+",
         Notification::Deleted { .. } => "-",
-        _ => "",
+        Notification::Updated { .. } => "",
+        _ => unreachable!("a fourth kind of notification"),
     };
     format!("{sign}{} {old}>{}", new.key().name(), new.v())
 }

@@ -1,9 +1,9 @@
 //! [`ItemSource`]: an acknowledged stream that several consumers share; [`Item`]: what each of them has in hand.
 //!
 //! What is given when is the core's [`Acknowledged`]. Here it stands behind a lock, in front of a handler's
-//! [`Deliveries`]: whoever asks for the next item takes what the queue has ready, and else moves notifications over
-//! until an item comes out. So what nobody asked for waits in the handler's own bound, merged per key, and the keys that
-//! wait here are those in hand, those of retries, and those that changed while they were in hand.
+//! [`Deliveries`]: whoever asks for the next item moves one notification over, and more only until an item comes out. So
+//! what nobody asked for waits in the handler's own bound, merged per key; the keys that wait here are those in hand,
+//! those of retries, and those that changed meanwhile; and retries do not hold up what is new.
 //!
 //! An adapter for threads uses [`Items`]; one for tasks waits with a timer of its own, as [`Step`] says.
 //!
@@ -121,41 +121,37 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
     /// The next item, if there is one.
     pub fn step(&self) -> Step<T> {
         let shared = &self.0.0;
-        // Ends: each round moves one delivery over, but for the one that is synced.
+        // Ends: each round moves one delivery over.
         loop {
             let seen = shared.deliveries.signal().generation();
             let mut machine = shared.machine.lock();
             let now = shared.clock.now();
-            let taken = machine.take(now, |key| shared.lister.get(key));
-            // Keys that had nothing to say may have been the last ones to wait for.
-            let synced = machine.poll_synced();
-            if taken.is_some() || synced {
-                drop(machine);
-                if synced {
-                    shared.tell_synced();
-                }
-                let Some(given) = taken else { continue };
-                return Step::Item(Item { given: Some(given), shared: Arc::clone(shared) });
-            }
             // Under the lock: another consumer must not move what comes later over before this.
-            let delivery = match shared.deliveries.try_next() {
-                Next::Delivery(delivery) => delivery,
-                Next::Empty(_) => {
-                    let until = machine.next_deadline().and_then(|deadline| shared.clock.instant(deadline));
-                    return Step::Wait(seen, until);
-                }
+            let next = shared.deliveries.try_next();
+            match &next {
+                Next::Delivery(Delivery::Notification(notification)) => machine.tell(now, notification),
+                Next::Delivery(Delivery::Synced) => machine.told_initial(),
+                Next::Delivery(_) | Next::Empty(_) => {}
                 Next::Closed => {
                     machine.stop();
                     return Step::Closed;
                 }
-            };
-            match &delivery {
-                Delivery::Notification(notification) => machine.tell(now, notification),
-                Delivery::Synced => machine.told_initial(),
-                _ => {}
             }
+            let taken = machine.take(now, |key| shared.lister.get(key));
+            let synced = machine.poll_synced();
+            let until = machine.next_deadline();
             drop(machine);
-            drop(delivery); // objects, under no lock
+            let was_empty = matches!(next, Next::Empty(_));
+            drop(next); // objects, under no lock
+            if synced {
+                shared.tell_synced();
+            }
+            if let Some(given) = taken {
+                return Step::Item(Item { given: Some(given), shared: Arc::clone(shared) });
+            }
+            if was_empty {
+                return Step::Wait(seen, until.and_then(|deadline| shared.clock.instant(deadline)));
+            }
         }
     }
 }

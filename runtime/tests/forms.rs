@@ -361,6 +361,27 @@ fn what_nobody_asks_for_is_bounded_by_the_live_keys() {
 }
 
 #[test]
+fn keys_that_always_fail_hold_nothing_up() {
+    let (_factory, informer, mut hand) = start(&["a", "b", "c"]);
+    let source = items(&informer);
+    hand.tell(IoEvent::Tick);
+    let names: Vec<String> = (0..6)
+        .map(|_| {
+            let item = step(&source).unwrap();
+            let name = item.key().name().to_string();
+            if name == "c" {
+                item.done()
+            } else {
+                item.retry("never, and at once")
+            }
+            name
+        })
+        .collect();
+    assert_eq!(names, ["a", "a", "b", "a", "c", "b"]);
+    assert_eq!(source.waiting(), 2);
+}
+
+#[test]
 fn the_verdict_of_an_item_is_told_as_the_one_of_a_reconcile() {
     let told: Arc<Mutex<Vec<Verdict>>> = Arc::default();
     let kept = Arc::clone(&told);

@@ -33,15 +33,15 @@
 //! # Ways to take events
 //!
 //! ```no_run
-//! use informer_blocking::{Delivery, DynamicObject, HandlerOptions, Informer, Meta};
+//! use informer_blocking::{Delivery, DynamicObject, HandlerOptions, Informer, Meta, Object};
 //!
 //! # fn apply(_: &informer_blocking::Item<DynamicObject>) -> std::io::Result<()> { Ok(()) }
 //! # fn example(pods: Informer<DynamicObject>) {
 //! // A callback, on a thread of its own. `handle_filtered` sees some objects: what begins or ceases to match is added
 //! // or deleted.
 //! pods.handle(|event| println!("{event}"));
-//! pods.handle_filtered(HandlerOptions::default(), |pod| pod.metadata().label("app") == Some("web"), |event| {
-//!     println!("of the web: {event}");
+//! pods.handle_filtered(HandlerOptions::default(), |pod| pod.metadata().is_terminating(), |event| {
+//!     println!("about to go: {event}");
 //! });
 //!
 //! // An iterator, on your own thread. `events_filtered` as above; `next_within` waits for a while.

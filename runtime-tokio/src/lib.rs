@@ -33,7 +33,7 @@
 //! # Ways to take events
 //!
 //! ```no_run
-//! use informer_tokio::{Delivery, DynamicObject, HandlerOptions, Informer, Meta};
+//! use informer_tokio::{Delivery, DynamicObject, HandlerOptions, Informer, Meta, Object};
 //!
 //! # async fn apply(_: &informer_tokio::Item<DynamicObject>) -> std::io::Result<()> { Ok(()) }
 //! # async fn example(pods: Informer<DynamicObject>) {
@@ -41,8 +41,8 @@
 //! // match is added or deleted.
 //! pods.handle(|event| println!("{event}"));
 //! pods.handle_async(HandlerOptions::default(), |event| async move { println!("{event}") });
-//! pods.handle_filtered(HandlerOptions::default(), |pod| pod.metadata().label("app") == Some("web"), |event| {
-//!     println!("of the web: {event}");
+//! pods.handle_filtered(HandlerOptions::default(), |pod| pod.metadata().is_terminating(), |event| {
+//!     println!("about to go: {event}");
 //! });
 //!
 //! // A stream, in your own task. `events_filtered` as above.

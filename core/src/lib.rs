@@ -24,6 +24,7 @@ pub mod informer;
 pub mod listener;
 pub mod lister;
 pub mod object;
+pub mod overlay;
 pub mod queue;
 pub mod reflector;
 pub mod rng;

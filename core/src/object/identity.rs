@@ -225,7 +225,7 @@ impl Version {
         if self == other {
             return Some(Ordering::Equal);
         }
-        (self.is_comparable() && other.is_comparable())
+        (self.is_decimal() && other.is_decimal())
             .then(|| self.0.len().cmp(&other.0.len()).then_with(|| self.0.cmp(&other.0)))
     }
 
@@ -234,7 +234,8 @@ impl Version {
         self.compare(other) == Some(Ordering::Less)
     }
 
-    fn is_comparable(&self) -> bool {
+    /// True if it is a decimal number without leading zeros, and so can be compared with others (C1).
+    pub fn is_decimal(&self) -> bool {
         let bytes = self.0.as_bytes();
         bytes.first().is_some_and(|first| (b'1'..=b'9').contains(first)) && bytes.iter().all(u8::is_ascii_digit)
     }

@@ -28,6 +28,7 @@
 //! ```
 
 mod def;
+mod freshness;
 mod index;
 mod postings;
 mod slots;
@@ -35,6 +36,7 @@ mod staged;
 mod value;
 
 pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
+pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
@@ -192,6 +194,10 @@ pub struct Store<T> {
     /// Moves with every object that comes, changes or goes.
     revision: u64,
     populated: bool,
+    /// It had a state before the first list of this run.
+    preloaded: bool,
+    /// Moves with every list that is older than the one before.
+    set_backs: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -208,6 +214,8 @@ impl<T> Clone for Store<T> {
             version: self.version.clone(),
             revision: self.revision,
             populated: self.populated,
+            preloaded: self.preloaded,
+            set_backs: self.set_backs,
         }
     }
 }
@@ -226,6 +234,8 @@ impl<T> Store<T> {
             version: Version::default(),
             revision: 0,
             populated: false,
+            preloaded: false,
+            set_backs: 0,
         }
     }
 
@@ -253,6 +263,11 @@ impl<T> Store<T> {
     /// objects.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often a list was older than what the store stood for: the server was set back (C25).
+    pub fn set_backs(&self) -> u64 {
+        self.set_backs
     }
 
     /// The object of a key, `namespace/name` or `name`.
@@ -340,6 +355,11 @@ impl<T> Store<T> {
         self.quarantine.values()
     }
 
+    /// The newest version of a key, if it could not be built.
+    pub fn quarantined_key(&self, key: &str) -> Option<&BadItem> {
+        self.quarantine.get(key)
+    }
+
     /// True if the server has a newer version of this object that could not be decoded.
     pub fn is_stale_key(&self, key: &str) -> bool {
         self.find(key).is_some_and(|slot| self.stale.contains(slot))
@@ -415,6 +435,24 @@ impl<T> Store<T> {
         old
     }
 
+    /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
+    /// first list tells what changed since. Of a key that comes twice the last object counts.
+    ///
+    /// # Panics
+    ///
+    /// If the store has an object or stood for a version before: what it has is newer.
+    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) {
+        assert!(self.is_empty() && self.version.is_empty(), "only an empty store can be preloaded");
+        for object in objects {
+            let fresh = self.indexers.fresh(object);
+            let known = self.find(fresh.object.key().as_str());
+            self.put(known, fresh);
+        }
+        self.version = version;
+        self.preloaded = true;
+        self.check();
+    }
+
     /// Takes an object out by hand: for a store without an informer.
     pub fn remove(&mut self, key: &str) -> Option<Obj<T>> {
         let slot = self.find(key)?;
@@ -436,7 +474,11 @@ impl<T> Store<T> {
                     self.apply(item, &mut done);
                 }
             }
-            Change::Replace(staged) => self.replace(staged, &mut done),
+            Change::Replace(staged) => {
+                let set_back = commit.version.as_ref().is_some_and(|version| version.is_before(&self.version));
+                self.set_backs += u64::from(set_back);
+                self.replace(staged, &mut done);
+            }
         }
         if let Some(version) = commit.version {
             self.version = version;
@@ -470,7 +512,7 @@ impl<T> Store<T> {
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
     fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
-        done.receipt.first_list = !self.populated && self.is_empty();
+        done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
             self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();

@@ -177,13 +177,7 @@ impl<T> Overlay<T> {
     /// # Errors
     ///
     /// [`OverlayError`] says why it cannot be hidden; nothing changes then.
-    pub fn deleted(
-        &mut self,
-        store: &Store<T>,
-        key: Key,
-        uid: Uid,
-        version: Version,
-    ) -> Result<bool, OverlayError> {
+    pub fn deleted(&mut self, store: &Store<T>, key: Key, uid: Uid, version: Version) -> Result<bool, OverlayError> {
         if let Some(known) = self.standing(store, key.as_str()) {
             let same = match &known.write {
                 Write::Put(object) => *object.uid() == uid,
@@ -195,7 +189,11 @@ impl<T> Overlay<T> {
             if newer && !same {
                 return Ok(false);
             }
-            return self.insert(store, key, Entry { version, set_backs: store.set_backs(), write: Write::Deleted(uid) });
+            return self.insert(
+                store,
+                key,
+                Entry { version, set_backs: store.set_backs(), write: Write::Deleted(uid) },
+            );
         }
         self.insert(store, key, Entry { version, set_backs: store.set_backs(), write: Write::Deleted(uid) })
     }
@@ -320,7 +318,9 @@ impl<T> Entry<T> {
         let store_is_older = store.version().is_empty() || is_older(store.version());
         match (&self.write, store.get(key)) {
             (Write::Put(_), Some(object)) if !is_older(object.version()) => false,
-            (Write::Put(_), _) => store_is_older || store.quarantined_key(key).is_some_and(|bad| !is_older(&bad.version)),
+            (Write::Put(_), _) => {
+                store_is_older || store.quarantined_key(key).is_some_and(|bad| !is_older(&bad.version))
+            }
             (Write::Deleted(uid), Some(object)) if object.uid() == uid => {
                 matches!(object.version().compare(&self.version), Some(Ordering::Less | Ordering::Equal))
             }

@@ -151,7 +151,11 @@ fn a_selector_looks_at_own_writes_too() {
 #[derive(Clone, Debug)]
 enum Step {
     /// Somebody writes: which key, and what.
-    Write { key: usize, what: What, ours: bool },
+    Write {
+        key: usize,
+        what: What,
+        ours: bool,
+    },
     /// An answer to one of our writes comes in; answers may overtake one another.
     Answer(usize),
     /// The watch tells of so many events.

@@ -215,6 +215,11 @@ impl<V> Registry<V> {
         self.0.get(&(scope.clone(), TypeId::of::<T>())).map(|entry| &entry.handle)
     }
 
+    /// The same, to be changed.
+    pub fn get_mut<T: 'static>(&mut self, scope: &Scope) -> Option<&mut V> {
+        self.0.get_mut(&(scope.clone(), TypeId::of::<T>())).map(|entry| &mut entry.handle)
+    }
+
     /// Takes an informer out: asked for again, it is made anew, with any options (B060).
     pub fn remove<T: 'static>(&mut self, scope: &Scope) -> Option<V> {
         self.0.remove(&(scope.clone(), TypeId::of::<T>())).map(|entry| entry.handle)

@@ -43,6 +43,7 @@
 //! # Ok::<(), informer_runtime::Error>(())
 //! ```
 
+use crate::factory::Life;
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
@@ -103,6 +104,10 @@ pub trait Drive: Send {
     fn poll(&mut self, now: Time) -> IoAction;
     /// True if the informer has stopped and needs no driver any more.
     fn is_stopped(&self) -> bool;
+    /// Counts one that must end before this informer has stopped: a thread or task that carries out a request.
+    fn enter(&self) -> Option<Life> {
+        None
+    }
     /// Nothing has come, and the adapter is about to wait. What was kept for the next event is let go of.
     fn rest(&mut self) {}
 }
@@ -126,6 +131,7 @@ pub(crate) struct InformerDriver<T> {
     replaced: Replaced<T>,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
+    _life: Life,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
@@ -133,8 +139,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
         let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
-        let replaced = Replaced::new();
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, replaced, wall: None }
+        let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
+        let (codec, wall) = (spec.codec, None);
+        InformerDriver { machine, codec, inner, shared, waiting, attached, span, replaced, wall, _life: life }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -159,6 +166,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Command::Remove(id) => self.machine.handle(now, Input::RemoveHandler { id }),
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
             }
+        }
+        if self.inner.status.leaving.load(Ordering::Acquire) && self.machine.phase() != Phase::Stopped {
+            self.machine.handle(now, Input::Stop);
         }
     }
 
@@ -235,6 +245,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 Output::Commit(commit) => {
                     let is_list = commit.staged().is_some();
                     let committed = self.inner.store.commit(commit);
+                    self.inner.status.store_moved();
                     let mut fallen = Vec::new();
                     if !committed.notifications.is_empty() {
                         for channel in &self.attached {
@@ -283,6 +294,10 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
 
     fn is_stopped(&self) -> bool {
         self.inner.status.stopped.load(Ordering::Acquire)
+    }
+
+    fn enter(&self) -> Option<Life> {
+        Some(self.inner.status.lives.enter())
     }
 
     fn rest(&mut self) {

@@ -1,5 +1,6 @@
 //! [`Error`]: what the runtimes return.
 
+use crate::catch_up::Behind;
 use crate::config::ConfigError;
 use informer_core::factory::Conflict;
 use informer_core::lister::TokenError;
@@ -20,6 +21,8 @@ pub enum Error {
     Config(ConfigError),
     /// The deadline passed before these informers had their first complete list.
     NotSynced(Vec<Lagging>),
+    /// A cache did not come to a version that was waited for.
+    Behind(Box<Behind>),
     /// The call would wait for something that cannot happen before it returns.
     WouldDeadlock {
         /// The call.
@@ -27,7 +30,7 @@ pub enum Error {
         /// Where it was made.
         place: &'static str,
     },
-    /// The factory was stopped.
+    /// The factory was stopped, or one of its informers while it was waited for.
     Stopped,
     /// The stop took longer than allowed; this many threads, tasks or calls of user code still run.
     StillRunning(usize),
@@ -105,6 +108,7 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
+            Error::Behind(behind) => behind.fmt(f),
             Error::WouldDeadlock { what, place } => {
                 write!(f, "{what} was called inside {place}, and would wait for itself: call it from elsewhere")
             }
@@ -135,6 +139,7 @@ impl std::error::Error for Error {
             Error::Conflict(conflict) => Some(conflict),
             Error::Unreadable(error) => Some(&**error),
             Error::Api(status) => Some(status),
+            Error::Behind(behind) => Some(&**behind),
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
             }

@@ -1,15 +1,17 @@
 //! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
 
 use crate::error::{Error, Lagging};
-use crate::factory::Shared;
+use crate::factory::{Life, Lives, Shared};
 use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::observe::{Observed, Observer, tell};
+use crate::roster::Roster;
 use crate::store::SharedStore;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
+use informer_core::factory::Scope;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
@@ -152,6 +154,14 @@ pub(crate) struct Status {
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) health: SharedHealth,
+    /// The informer was asked to stop; its factory goes on.
+    pub(crate) leaving: AtomicBool,
+    /// Told of each change of the store while somebody waits for one, and of the end.
+    pub(crate) moved: Signal,
+    /// How many wait for a change.
+    pub(crate) waiters: AtomicUsize,
+    /// What must end before the informer has stopped: its driver, requests and handlers.
+    pub(crate) lives: Arc<Lives>,
 }
 
 /// The machine's [`Health`] for whoever asks: nanoseconds of the driver's clock. Written after every step.
@@ -183,6 +193,29 @@ impl SharedHealth {
 }
 
 impl Status {
+    pub(crate) fn new(subject: String) -> Self {
+        Status {
+            subject,
+            started: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Idle),
+            failure: Mutex::new(None),
+            health: SharedHealth::default(),
+            leaving: AtomicBool::new(false),
+            moved: Signal::new(),
+            waiters: AtomicUsize::new(0),
+            lives: Arc::default(),
+        }
+    }
+
+    /// The store has changed.
+    pub(crate) fn store_moved(&self) {
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.moved.notify();
+        }
+    }
+
     pub(crate) fn lagging(&self) -> Option<Lagging> {
         if self.synced.load(Ordering::Acquire) {
             return None;
@@ -198,20 +231,31 @@ pub(crate) struct Inner<T> {
     pub(crate) status: Arc<Status>,
     pub(crate) mailbox: Mutex<Vec<Command<T>>>,
     pub(crate) resync: Duration,
+    /// Under what its roster knows it.
+    pub(crate) scope: Scope,
+    pub(crate) roster: Weak<Roster>,
     next_handler: AtomicU64,
     shared: Arc<Shared>,
 }
 
 impl<T> Inner<T> {
-    pub(crate) fn new(spec: &InformerSpec<T>, status: Arc<Status>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        spec: &InformerSpec<T>,
+        scope: Scope,
+        status: Arc<Status>,
+        shared: &Arc<Shared>,
+        roster: Weak<Roster>,
+    ) -> Self {
         Inner {
             resource: spec.config.reflector.resource.clone(),
             store: Arc::new(SharedStore::new(&status.subject, shared.seed)),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,
+            scope,
+            roster,
             next_handler: AtomicU64::new(1),
-            shared,
+            shared: Arc::clone(shared),
         }
     }
 
@@ -243,7 +287,19 @@ impl<T> Inner<T> {
             Command::Remove(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
+        self.status.moved.notify();
         self.shared.changed.notify();
+    }
+
+    /// Asks the driver to end.
+    pub(crate) fn leave(&self) {
+        self.status.leaving.store(true, Ordering::Release);
+        self.shared.wake.notify();
+        self.shared.changed.notify();
+    }
+
+    pub(crate) fn in_async_runtime(&self) -> bool {
+        self.shared.in_async_runtime.is_some_and(|inside| inside())
     }
 }
 
@@ -382,6 +438,26 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         _ = self.0.post(Command::Refresh);
     }
 
+    /// Stops this informer alone, and does not wait: its request is cancelled, its handlers end, and what is cached can be
+    /// read as before. Asked for again, the factory gives a fresh one, which the next start starts. May be called anywhere,
+    /// and again. A controller that has it among its sources hears nothing of it any more.
+    pub fn request_stop(&self) {
+        if let Some(roster) = self.0.roster.upgrade() {
+            roster.stop(&self.0);
+        }
+    }
+
+    /// True once the informer has stopped, or its factory.
+    pub fn is_stopped(&self) -> bool {
+        self.0.status.stopped.load(Ordering::Acquire)
+    }
+
+    /// Counts what must end before a stop is done: its driver, requests and handlers. Not a loop of the user's own over
+    /// its events.
+    pub fn lives(&self) -> &Arc<Lives> {
+        &self.0.status.lives
+    }
+
     /// Adds a handler's channel; the caller runs the loop that empties it.
     pub fn channel(&self, options: HandlerOptions) -> (Registration, Deliveries<T>) {
         let id = HandlerId(self.0.next_handler.fetch_add(1, Ordering::Relaxed));
@@ -419,7 +495,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let (registration, deliveries) = self.channel(options);
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
-        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
+        let life = self.lives().enter();
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))
     }
 }
 
@@ -479,6 +556,7 @@ struct FunctionLoop<T, F> {
     on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
     name: String,
+    _life: Life,
 }
 
 impl<T, F> FunctionLoop<T, F> {

@@ -9,6 +9,8 @@
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
 //! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
+//! | [`catch_up`] | waiting until a cache has a write |
+//! | [`roster`] | which informers a factory has, and who uses them |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
 //! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
@@ -17,6 +19,7 @@
 
 pub mod addresses;
 pub mod api;
+pub mod catch_up;
 pub mod config;
 pub mod controller;
 pub mod driver;
@@ -32,10 +35,12 @@ pub mod observe;
 pub mod outgoing;
 pub mod pages;
 mod replaced;
+pub mod roster;
 pub mod store;
 pub mod sync;
 pub mod tls;
 mod trace;
 
+pub use catch_up::Behind;
 pub use config::Config;
 pub use error::{Error, Lagging};

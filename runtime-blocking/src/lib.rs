@@ -70,10 +70,11 @@ pub use informer_core::listener::{Cause, Notification, Overflow};
 pub use informer_core::object::{
     DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
 };
+pub use informer_core::overlay::Overlay;
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 pub use informer_core::selector::{FieldSelector, LabelSelector};
-pub use informer_core::store::IndexValue;
+pub use informer_core::store::{IndexValue, Seen};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::config::HttpVersion;
 pub use informer_runtime::controller::Context;
@@ -83,4 +84,5 @@ pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
 pub use informer_runtime::pages::{Page, PageToken, Pages};
-pub use informer_runtime::{Config, Error, Lagging};
+pub use informer_runtime::roster::Leased;
+pub use informer_runtime::{Behind, Config, Error, Lagging};

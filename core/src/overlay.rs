@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  answer to a write ── put, deleted ──► Overlay ─┐
-//!                                                 ├─ get, iter, matching: the newer of both
+//!                                                 ├─ get, list, matching: the newer of both
 //!  list and watch ───── commit ────────► Store ───┘
 //! ```
 //!
@@ -157,7 +157,7 @@ impl<T> Overlay<T> {
     /// [`OverlayError`] says why it cannot be shown; nothing changes then.
     pub fn put(&mut self, store: &Store<T>, object: Obj<T>) -> Result<bool, OverlayError> {
         let (key, version) = (object.key().clone(), object.version().clone());
-        if let Some(known) = self.standing(store, key.as_str()) {
+        if let Some(known) = self.entry(store, key.as_str()) {
             let newer = known.version.is_before(&version);
             let deleted = matches!(&known.write, Write::Deleted(uid) if uid == object.uid());
             if deleted || version.is_decimal() && !newer {
@@ -178,7 +178,7 @@ impl<T> Overlay<T> {
     ///
     /// [`OverlayError`] says why it cannot be hidden; nothing changes then.
     pub fn deleted(&mut self, store: &Store<T>, key: Key, uid: Uid, version: Version) -> Result<bool, OverlayError> {
-        if let Some(known) = self.standing(store, key.as_str()) {
+        if let Some(known) = self.entry(store, key.as_str()) {
             let same = match &known.write {
                 Write::Put(object) => *object.uid() == uid,
                 Write::Deleted(deleted) => *deleted == uid,
@@ -220,49 +220,36 @@ impl<T> Overlay<T> {
 
     /// The object of a key: the own write while the store is older, else the store's.
     pub fn get<'a>(&'a self, store: &'a Store<T>, key: &str) -> Option<&'a Obj<T>> {
-        match self.standing(store, key) {
+        match self.entry(store, key) {
             Some(entry) => entry.object(),
             None => store.get(key),
         }
     }
 
     /// All objects, own writes in the place of older ones, in no fixed order.
-    pub fn iter<'a>(&'a self, store: &'a Store<T>) -> impl Iterator<Item = &'a Obj<T>> {
-        self.over(store, store.iter(), |_| true)
+    pub fn list(&self, store: &Store<T>) -> Vec<Obj<T>> {
+        self.standing(store).over(store.iter().cloned(), |_| true)
     }
 
     /// The objects of a namespace (`""`: of all) that `selector` selects, own writes in the place of older ones, in no fixed
-    /// order.
-    pub fn matching<'a>(
-        &'a self,
-        store: &'a Store<T>,
-        namespace: &'a str,
-        selector: &'a LabelSelector,
-    ) -> impl Iterator<Item = &'a Obj<T>>
+    /// order. What does not match as we wrote it is not shown as it was.
+    pub fn matching(&self, store: &Store<T>, namespace: &str, selector: &LabelSelector) -> Vec<Obj<T>>
     where
         T: Object,
     {
-        let selected = Lister::new(store).select(namespace, selector).objects();
-        self.over(store, selected, move |object| {
-            (namespace.is_empty() || object.key().namespace() == namespace) && selector.matches(object.metadata())
-        })
+        let selected = Lister::new(store).select(namespace, selector).objects().cloned();
+        self.standing(store).matching(selected, namespace, selector)
     }
 
-    fn over<'a>(
-        &'a self,
-        store: &'a Store<T>,
-        below: impl Iterator<Item = &'a Obj<T>>,
-        selected: impl Fn(&Obj<T>) -> bool,
-    ) -> impl Iterator<Item = &'a Obj<T>> {
-        let standing: BTreeMap<&str, &Entry<T>> = self
-            .entries
-            .iter()
-            .filter(|(key, entry)| entry.stands(store, key.as_str()))
-            .map(|(key, entry)| (key.as_str(), entry))
-            .collect();
-        let own: Vec<&Obj<T>> =
-            standing.values().filter_map(|entry| entry.object()).filter(|object| selected(object)).collect();
-        below.filter(move |object| !standing.contains_key(object.key().as_str())).chain(own)
+    /// What counts at this instant, for who combines it with objects of the same instant later, under no lock.
+    pub fn standing(&self, store: &Store<T>) -> Standing<T> {
+        let counts = self.entries.iter().filter(|(key, entry)| entry.stands(store, key.as_str()));
+        Standing(counts.map(|(key, entry)| (key.clone(), entry.object().cloned())).collect())
+    }
+
+    /// The own object that is held of a key, whether it still counts or not.
+    pub fn held(&self, key: &str) -> Option<&Obj<T>> {
+        self.entries.get(key).and_then(Entry::object)
     }
 
     /// Lets go of the own writes that the store has come past, and tells each of them, once, in the order of their keys.
@@ -295,8 +282,36 @@ impl<T> Overlay<T> {
         self.entries.is_empty()
     }
 
-    fn standing(&self, store: &Store<T>, key: &str) -> Option<&Entry<T>> {
+    fn entry(&self, store: &Store<T>, key: &str) -> Option<&Entry<T>> {
         self.entries.get(key).filter(|entry| entry.stands(store, key))
+    }
+}
+
+/// The own writes that count at one instant; see [`Overlay::standing`].
+#[derive(Debug)]
+pub struct Standing<T>(BTreeMap<Key, Option<Obj<T>>>);
+
+impl<T> Standing<T> {
+    /// Puts them in the place of the store's objects of the same instant, if they are `selected` as those were.
+    pub fn over(&self, objects: impl IntoIterator<Item = Obj<T>>, selected: impl Fn(&Obj<T>) -> bool) -> Vec<Obj<T>> {
+        let older = |object: &Obj<T>| self.0.contains_key(object.key().as_str());
+        let own = self.0.values().flatten().filter(|object| selected(object)).cloned();
+        objects.into_iter().filter(|object| !older(object)).chain(own).collect()
+    }
+
+    /// The same, for objects that were chosen by a namespace (`""`: of all) and a selector.
+    pub fn matching(
+        &self,
+        objects: impl IntoIterator<Item = Obj<T>>,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Vec<Obj<T>>
+    where
+        T: Object,
+    {
+        self.over(objects, |object| {
+            (namespace.is_empty() || object.key().namespace() == namespace) && selector.matches(object.metadata())
+        })
     }
 }
 

@@ -59,7 +59,7 @@ fn an_own_object_that_others_delete_unseen_vanishes_once() {
     assert_eq!(overlay.put(&store, pod("a", "u", 7)), Ok(true));
     assert_eq!(version_of(overlay.get(&store, "web/a")), Some("7"));
     list(&mut store, [], 9);
-    assert!(overlay.get(&store, "web/a").is_none() && overlay.iter(&store).next().is_none());
+    assert!(overlay.get(&store, "web/a").is_none() && overlay.list(&store).is_empty());
     let settled = overlay.settle(&store);
     assert_eq!(settled.iter().map(|one| (one.key.as_str(), one.how)).collect::<Vec<_>>(), [("web/a", How::Vanished)]);
     assert_eq!(version_of(settled[0].object.as_ref()), Some("7"));
@@ -71,7 +71,7 @@ fn an_own_deletion_hides_the_object_until_the_cache_has_it() {
     let (mut store, mut overlay) = (listed([pod("a", "u", 5)], 10), Overlay::new());
     let (key, uid, seen) = (Key::new("web", "a"), Uid::new("u"), Version::new("5"));
     assert_eq!(overlay.deleted(&store, key, uid, seen), Ok(true), "although the store stands for a later version");
-    assert!(overlay.get(&store, "web/a").is_none() && overlay.iter(&store).next().is_none());
+    assert!(overlay.get(&store, "web/a").is_none() && overlay.list(&store).is_empty());
     assert_eq!(overlay.put(&store, pod("a", "u", 20)), Ok(false), "an answer that was late");
     assert!(overlay.settle(&store).is_empty());
     commit(&mut store, ItemKind::Deleted, pod("a", "u", 12));
@@ -137,8 +137,8 @@ fn a_selector_looks_at_own_writes_too() {
     }
     let selected = |namespace: &str| {
         let selector = "app=shop".parse().unwrap();
-        let found = overlay.matching(&store, namespace, &selector).map(|object| object.key().to_string());
-        let mut found: Vec<String> = found.collect();
+        let found = overlay.matching(&store, namespace, &selector);
+        let mut found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
         found.sort();
         found
     };
@@ -293,7 +293,7 @@ proptest! {
             }
             let expected: BTreeMap<String, String> =
                 expected.values().map(|object| (object.key().to_string(), object.version().to_string())).collect();
-            let shown: Vec<_> = overlay.iter(&store).collect();
+            let shown = overlay.list(&store);
             let found: BTreeMap<String, String> =
                 shown.iter().map(|object| (object.key().to_string(), object.version().to_string())).collect();
             prop_assert_eq!(found.len(), shown.len(), "each key comes once");

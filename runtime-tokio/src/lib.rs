@@ -58,7 +58,6 @@ pub use informer_core::listener::{Cause, Notification, Overflow};
 pub use informer_core::object::{
     DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
 };
-pub use informer_core::overlay::Overlay;
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 pub use informer_core::selector::{FieldSelector, LabelSelector};
@@ -71,6 +70,7 @@ pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::own_writes::OwnWrites;
 pub use informer_runtime::pages::{Page, PageToken, Pages};
 pub use informer_runtime::roster::Leased;
 pub use informer_runtime::{Behind, Config, Error, Lagging};

@@ -9,7 +9,7 @@
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
 //! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
-//! | [`catch_up`] | waiting until a cache has a write |
+//! | [`catch_up`], [`own_writes`] | waiting until a cache has a write, and reading it before |
 //! | [`roster`] | which informers a factory has, and who uses them |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
@@ -33,6 +33,7 @@ pub mod informer;
 pub mod lister;
 pub mod observe;
 pub mod outgoing;
+pub mod own_writes;
 pub mod pages;
 mod replaced;
 pub mod roster;

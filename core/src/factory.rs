@@ -99,7 +99,8 @@ pub struct Fingerprint(BTreeMap<&'static str, String>);
 impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
-        let InformerConfig { reflector, strict_decode } = config;
+        // What it begins with is no way to go on.
+        let InformerConfig { reflector, strict_decode, preloaded: _ } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,

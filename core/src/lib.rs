@@ -28,6 +28,7 @@ pub mod overlay;
 pub mod queue;
 pub mod reflector;
 pub mod rng;
+pub mod saved;
 pub mod selector;
 pub mod store;
 pub mod time;

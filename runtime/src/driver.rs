@@ -52,8 +52,9 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
-use informer_core::informer::{Informer, Input, Notice, Output};
+use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::reflector::{End, Phase};
+use informer_core::store::Snapshot;
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
 
@@ -192,6 +193,14 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         self.shared.changed.notify();
     }
 
+    fn attach(&mut self, id: HandlerId, begin: impl FnOnce(&Channel<T>, Snapshot<T>)) {
+        if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
+            let channel = self.waiting.remove(at);
+            begin(&channel, self.inner.store.snapshot());
+            self.attached.push(channel);
+        }
+    }
+
     fn finish(&mut self) {
         self.inner.end(self.waiting.drain(..).chain(self.attached.drain(..)));
     }
@@ -267,11 +276,11 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                         self.machine.handle(now, Input::RemoveHandler { id });
                     }
                 }
-                Output::Attach(id) => {
-                    if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
-                        let channel = self.waiting.remove(at);
-                        channel.replay(self.inner.store.snapshot());
-                        self.attached.push(channel);
+                Output::Attach(id) => self.attach(id, Channel::replay),
+                Output::Begin(id) => self.attach(id, Channel::begin),
+                Output::Complete(id) => {
+                    if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                        channel.complete();
                     }
                 }
                 Output::Detach(id) => {

@@ -6,6 +6,7 @@ use informer_core::factory::Conflict;
 use informer_core::lister::TokenError;
 use informer_core::object::{KeyError, ParseResourceError};
 use informer_core::reflector::Failure;
+use informer_core::saved::SavedError;
 use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
 use informer_core::wire::Status;
@@ -38,7 +39,8 @@ pub enum Error {
     Conflict(Conflict),
     /// An index is missing or there already.
     Index(IndexError),
-    /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list.
+    /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list; or a saved
+    /// state is, or is of another collection.
     Unreadable(Box<dyn std::error::Error + Send + Sync>),
     /// The API server said no.
     Api(Status),
@@ -180,6 +182,12 @@ impl From<SelectorError> for Error {
 
 impl From<TokenError> for Error {
     fn from(error: TokenError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
+impl From<SavedError> for Error {
+    fn from(error: SavedError) -> Self {
         Error::Unreadable(error.into())
     }
 }

@@ -16,6 +16,7 @@ use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
+use informer_core::saved::Saved;
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
 use informer_core::time::{Duration, Time};
@@ -31,6 +32,7 @@ pub struct InformerSpec<T> {
     pub(crate) resync: Duration,
     /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
     pub(crate) transform: String,
+    pub(crate) saved: Option<Saved<T>>,
 }
 
 impl<T: Object> InformerSpec<T> {
@@ -44,7 +46,8 @@ impl<T: Object> InformerSpec<T> {
     /// All objects of a resource, for a type that stands for many.
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
-        InformerSpec { codec: Codec::new(resource), config, resync: Duration::ZERO, transform: String::new() }
+        let (codec, transform) = (Codec::new(resource), String::new());
+        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None }
     }
 }
 
@@ -118,17 +121,34 @@ impl<T: 'static> InformerSpec<T> {
 
     /// Changes each object before it is stored, also its type: once per object that the server sends. Keys, uids and
     /// versions stand beside the value, out of reach.
+    ///
+    /// # Panics
+    ///
+    /// If a saved state was given before: it is one of the changed objects, so [`preloaded`](Self::preloaded) comes after.
     pub fn transform<U: 'static, F>(self, transform: F) -> InformerSpec<U>
     where
         F: Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static,
     {
+        assert!(self.saved.is_none(), "a saved state is of transformed objects: call preloaded() after transform()");
         let transforms = format!("{} {} {:?};", self.transform, type_name::<F>(), TypeId::of::<F>());
         InformerSpec {
             codec: self.codec.map(transform),
             config: self.config,
             resync: self.resync,
             transform: transforms,
+            saved: None,
         }
+    }
+
+    /// Begins with the state of an earlier run, as [`InformerHandle::saved`] gave it: readers have it at once, and when the
+    /// first list is complete, handlers are told of it as their initial state, then of what changed since, deletions
+    /// included; then they are synced ([`informer_core::saved`] says more). Nothing is synced before that.
+    ///
+    /// The objects are as the transform left them: it is not run on them. An informer that is there already goes on with
+    /// what it has. A state of another collection is an error where the informer is asked for.
+    pub fn preloaded(mut self, saved: Saved<T>) -> Self {
+        self.saved = Some(saved);
+        self
     }
 }
 
@@ -431,6 +451,13 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// Reads the store under its lock: `f` must be short and must not call user code.
     pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
         self.0.store.read(f)
+    }
+
+    /// The cache as it is now, for [`InformerSpec::preloaded`] of a later run; [`Saved::lines`] writes it. `None` before
+    /// there is anything.
+    pub fn saved(&self) -> Option<Saved<T>> {
+        let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().clone()));
+        (!version.is_empty()).then(|| Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version))
     }
 
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.

@@ -16,6 +16,7 @@ use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use informer_core::factory::{Fingerprint, Registry, Scope};
+use informer_core::saved::SavedError;
 use informer_core::store::IndexDef;
 use std::any::Any;
 use std::fmt;
@@ -54,7 +55,7 @@ impl Roster {
     /// The informer that is there, or a new one. A lease counts from here on; without one it is pinned.
     pub(crate) fn informer<T: Send + Sync + 'static>(
         self: &Arc<Self>,
-        spec: InformerSpec<T>,
+        mut spec: InformerSpec<T>,
         shared: &Arc<Shared>,
         lease: bool,
     ) -> Result<InformerHandle<T>, Error> {
@@ -62,6 +63,9 @@ impl Roster {
         let options = Fingerprint::of(&spec.config)
             .with("resync", format_args!("{:?}", spec.resync))
             .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
+        if let Some(saved) = &spec.saved {
+            SavedError::check_of(saved.of(), &scope.to_string())?;
+        }
         let mut members = self.members.lock();
         let Members { informers, unstarted } = &mut *members;
         // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
@@ -74,6 +78,10 @@ impl Roster {
             let inner = Arc::new(Inner::new(&spec, known_as, Arc::clone(&status), shared, Arc::downgrade(self)));
             if inner.resource.namespaced {
                 inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
+            }
+            if let Some(saved) = spec.saved.take() {
+                spec.config.preloaded = Some(saved.version().clone());
+                inner.store.preload(saved);
             }
             let handle = Box::new(InformerHandle(Arc::clone(&inner)));
             let driver = InformerDriver::new(spec, inner, Arc::clone(shared));

@@ -23,6 +23,8 @@ use std::time::Instant;
 
 #[path = "drive/own_writes.rs"]
 mod own_writes;
+#[path = "drive/preloaded.rs"]
+mod preloaded;
 #[path = "drive/stop_one.rs"]
 mod stop_one;
 

@@ -46,6 +46,7 @@
 use crate::factory::Life;
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
+use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
 use crate::replaced::Replaced;
 use crate::sync::Arc;
@@ -132,6 +133,7 @@ pub(crate) struct InformerDriver<T> {
     replaced: Replaced<T>,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
+    detector: Option<Box<Detector<T>>>,
     _life: Life,
 }
 
@@ -142,7 +144,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let (waiting, attached) = (Vec::new(), Vec::new());
         let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
         let (codec, wall) = (spec.codec, None);
-        InformerDriver { machine, codec, inner, shared, waiting, attached, span, replaced, wall, _life: life }
+        let detector = spec.mutations.map(|check| Box::new(Detector::new(check, &inner.store.snapshot())));
+        InformerDriver { machine, codec, inner, shared, waiting, attached, span, replaced, wall, detector, _life: life }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -193,6 +196,14 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         self.shared.changed.notify();
     }
 
+    /// Looks for objects that were changed in the cache, if it is time.
+    fn detect_mutations(&mut self, now: Time) {
+        if let Some(detector) = &mut self.detector {
+            let (store, subject) = (&self.inner.store, &self.inner.status.subject);
+            detector.tick(now, |key| store.get(key), subject, &self.shared);
+        }
+    }
+
     fn attach(&mut self, id: HandlerId, begin: impl FnOnce(&Channel<T>, Snapshot<T>)) {
         if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
             let channel = self.waiting.remove(at);
@@ -220,6 +231,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
             IoEvent::End(id, end) => Input::End { id, end },
         };
         self.machine.handle(now, input);
+        self.detect_mutations(now);
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
@@ -240,6 +252,8 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     }
                     let clock = Deadline { at: now + WALL_CLOCK_EVERY, why: "wall clock" };
                     let runs = !matches!(self.machine.phase(), Phase::Idle | Phase::Stopped);
+                    let check = self.detector.as_ref().filter(|_| runs).and_then(|detector| detector.deadline());
+                    let deadline = Deadline::sooner(deadline, check);
                     return IoAction::Wait(Deadline::sooner(deadline, runs.then_some(clock)));
                 }
                 Output::Decode(mut job) => {
@@ -253,8 +267,15 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 }
                 Output::Commit(commit) => {
                     let is_list = commit.staged().is_some();
+                    let subject = &self.inner.status.subject;
+                    if let Some(detector) = &mut self.detector {
+                        detector.before(&commit, subject, &self.shared);
+                    }
                     let committed = self.inner.store.commit(commit);
                     self.inner.status.store_moved();
+                    if let Some(detector) = &mut self.detector {
+                        detector.after(&committed.notifications, subject, &self.shared);
+                    }
                     let mut fallen = Vec::new();
                     if !committed.notifications.is_empty() {
                         for channel in &self.attached {

@@ -5,6 +5,7 @@ use crate::factory::{Life, Lives, Shared};
 use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
+use crate::mutation::MutationCheck;
 use crate::observe::{Observed, Observer, tell};
 use crate::roster::Roster;
 use crate::store::SharedStore;
@@ -33,6 +34,7 @@ pub struct InformerSpec<T> {
     /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
     pub(crate) transform: String,
     pub(crate) saved: Option<Saved<T>>,
+    pub(crate) mutations: Option<MutationCheck<T>>,
 }
 
 impl<T: Object> InformerSpec<T> {
@@ -47,7 +49,7 @@ impl<T: Object> InformerSpec<T> {
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
         let (codec, transform) = (Codec::new(resource), String::new());
-        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None }
+        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, mutations: None }
     }
 }
 
@@ -124,12 +126,17 @@ impl<T: 'static> InformerSpec<T> {
     ///
     /// # Panics
     ///
-    /// If a saved state was given before: it is one of the changed objects, so [`preloaded`](Self::preloaded) comes after.
+    /// If a saved state or a check for mutations was given before: both are of the changed objects, so
+    /// [`preloaded`](Self::preloaded) and [`check_mutations`](Self::check_mutations) come after.
     pub fn transform<U: 'static, F>(self, transform: F) -> InformerSpec<U>
     where
         F: Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static,
     {
         assert!(self.saved.is_none(), "a saved state is of transformed objects: call preloaded() after transform()");
+        assert!(
+            self.mutations.is_none(),
+            "a check is of transformed objects: call check_mutations() after transform()"
+        );
         let transforms = format!("{} {} {:?};", self.transform, type_name::<F>(), TypeId::of::<F>());
         InformerSpec {
             codec: self.codec.map(transform),
@@ -137,7 +144,14 @@ impl<T: 'static> InformerSpec<T> {
             resync: self.resync,
             transform: transforms,
             saved: None,
+            mutations: None,
         }
+    }
+
+    /// Looks for changes of cached objects, which a type with interior mutability allows; see [`crate::mutation`].
+    pub fn check_mutations(mut self, check: MutationCheck<T>) -> Self {
+        self.mutations = Some(check);
+        self
     }
 
     /// Begins with the state of an earlier run, as [`InformerHandle::saved`] gave it: readers have it at once, and when the

@@ -15,6 +15,7 @@
 //! | [`api`] | the write client's calls |
 //! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
+//! | [`mutation`] | who changes a cached object |
 #![forbid(unsafe_code)]
 
 pub mod addresses;
@@ -31,6 +32,7 @@ mod helpers;
 pub mod idle;
 pub mod informer;
 pub mod lister;
+pub mod mutation;
 pub mod observe;
 pub mod outgoing;
 pub mod own_writes;

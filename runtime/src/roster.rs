@@ -13,6 +13,7 @@ use crate::driver::{Drive, InformerDriver};
 use crate::error::Error;
 use crate::factory::Shared;
 use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
+use crate::mutation::MutationCheck;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use informer_core::factory::{Fingerprint, Registry, Scope};
@@ -62,6 +63,7 @@ impl Roster {
         let scope = Scope::of(&spec.config.reflector);
         let options = Fingerprint::of(&spec.config)
             .with("resync", format_args!("{:?}", spec.resync))
+            .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
             .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
         if let Some(saved) = &spec.saved {
             SavedError::check_of(saved.of(), &scope.to_string())?;

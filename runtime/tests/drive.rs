@@ -21,6 +21,8 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/mutation.rs"]
+mod mutation;
 #[path = "drive/own_writes.rs"]
 mod own_writes;
 #[path = "drive/preloaded.rs"]

@@ -118,6 +118,20 @@ impl<T> Commit<T> {
         matches!(self.change, Change::Replace(_))
     }
 
+    /// The objects that it brings in, in order, before anybody can see them.
+    pub fn objects(&self) -> impl Iterator<Item = &Obj<T>> {
+        let (items, listed) = match &self.change {
+            Change::Events(items) => (items.as_slice(), &[][..]),
+            Change::Replace(staged) => (&[][..], staged.fresh.as_slice()),
+            Change::Nothing => (&[][..], &[][..]),
+        };
+        let events = items.iter().filter_map(|item| match item {
+            Item::Fresh { fresh, .. } => Some(&fresh.object),
+            Item::Unchanged(_) | Item::Gone { .. } | Item::Bad { .. } => None,
+        });
+        events.chain(listed.iter().flatten().map(|fresh| &fresh.object))
+    }
+
     /// The staged list, if it is one.
     pub fn staged(&self) -> Option<&Staged<T>> {
         match &self.change {

@@ -113,6 +113,38 @@ fn a_stop_waits_for_the_handler_that_runs_and_is_refused_inside_it() {
 }
 
 #[test]
+fn b139_an_informer_that_was_never_synced_stops_at_once() {
+    let script = Script::start(|_| Reply::Answer(404, "{}".into()));
+    let factory = factory(&script.url());
+    let maps = factory.informer_with(impatient());
+    let registration = maps.handle(|_| {});
+    factory.start();
+    eventually("it was told", || maps.last_failure().is_some());
+    maps.stop(STOP).unwrap();
+    assert!(registration.is_finished() && !maps.has_synced());
+    factory.synced(PATIENCE).expect("there is no informer left to wait for");
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn b137_two_threads_that_stop_one_informer_under_a_flood_of_events_both_return() {
+    let served = serve(server());
+    let factory = factory(&served.url());
+    let maps = factory.informer_with(impatient());
+    maps.handle(|_| {});
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| (0..500).for_each(|n| put(&served, "m", &n.to_string())));
+        let stops: Vec<_> = (0..2).map(|_| scope.spawn(|| maps.stop(PATIENCE))).collect();
+        stops.into_iter().for_each(|stop| stop.join().unwrap().unwrap());
+        flood.join().unwrap();
+    });
+    assert_eq!(maps.lives().count(), 0);
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
 fn a_leased_informer_stops_with_its_last_lease() {
     let served = serve(server());
     let factory = factory(&served.url());
@@ -142,7 +174,7 @@ fn resident_bytes() -> usize {
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// The tests of this binary share its descriptors, so this one starts a process of its own.
+/// B136, B140. The tests of this binary share its descriptors, so this one starts a process of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn many_starts_and_stops_leave_no_thread_no_socket_and_no_cache() {

@@ -144,7 +144,7 @@ fn resident_bytes() -> usize {
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// The tests of this binary share its descriptors and its memory, so this one starts a process of its own.
+/// B136, B140. The tests of this binary share its descriptors and its memory, so this one starts a process of its own.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn many_starts_and_stops_leave_no_task_no_socket_and_no_cache() {

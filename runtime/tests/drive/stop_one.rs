@@ -118,3 +118,59 @@ fn a_lease_does_not_stop_what_others_asked_for_without_one() {
     drop((lease, later));
     assert_eq!(factory.lagging().len(), 0);
 }
+
+#[test]
+fn b129_what_is_asked_of_a_stopped_informer_ends_at_once_and_what_it_has_can_be_read() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    informer.request_stop();
+    hand.tell(IoEvent::Tick);
+    drop(hand);
+    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    assert!(matches!(deliveries.try_next(), Next::Closed));
+    drop(deliveries);
+    assert!(registration.is_finished() && !registration.wait_synced(Instant::now()).unwrap());
+    let by_name = informer.index("name", |object: &Obj<DynamicObject>| object.key().name().to_string());
+    assert_eq!((by_name.get("a").len(), versions(&informer)), (1, vec!["web/a@5".to_string()]));
+    informer.refresh();
+    let error = informer.wait_at_least(&informer_core::Version::new("6"), Instant::now()).unwrap_err();
+    assert!(matches!(error, Error::Behind(_)) && error.to_string().contains("it was stopped"), "{error}");
+    assert_eq!(informer.own_writes().list().len(), 1);
+}
+
+#[test]
+fn b134_an_informer_that_is_asked_for_after_the_start_says_so_and_a_second_start_starts_it_alone() {
+    let factory = factory();
+    factory.informer(spec()).unwrap();
+    let mut first = Hand::take(&factory);
+    first.list(&["a"]);
+    factory.wait_synced(Instant::now()).unwrap();
+    factory.informer(other()).unwrap();
+    let error = factory.wait_synced(Instant::now()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "an informer is not synced in time: pods in namespace \"other\": not started; call start() after asking for an \
+         informer"
+    );
+    let mut second = Hand::take(&factory);
+    let (sent, _) = second.tell(IoEvent::Start);
+    assert_eq!(sent[0].target(), "/api/v1/namespaces/other/pods?limit=500&resourceVersion=0");
+    assert!(factory.take_unstarted().is_empty(), "nothing is started twice");
+}
+
+#[test]
+fn a_sync_that_one_informer_holds_up_is_done_when_that_one_is_stopped() {
+    let factory = factory();
+    let (_good, bad) = (factory.informer(spec()).unwrap(), factory.informer(other()).unwrap());
+    let mut drives = factory.take_unstarted();
+    let mut started: Vec<Hand> = drives.drain(..).map(|drive| Hand { drive, last: None, now: Time::ZERO }).collect();
+    started[0].list(&["a"]);
+    started[1].tell(IoEvent::Start);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| factory.wait_synced(Instant::now() + std::time::Duration::from_secs(60)));
+        bad.request_stop();
+        waiter.join().unwrap().unwrap();
+    });
+}

@@ -25,6 +25,7 @@
 //! | to be told | [`Informer::handle`], [`handle_async`](Informer::handle_async), [`events`](Informer::events) |
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
+//! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!

@@ -140,7 +140,7 @@ impl FactoryCore {
     /// with namespaces has the index `namespace` from the beginning.
     ///
     /// One scope that is read as two types is two informers, each with its list, watch and cache, as in the core's
-    /// [`Registry`]: a typed and a metadata-only view cannot share what they keep.
+    /// [`Registry`](informer_core::factory::Registry): a typed and a metadata-only view cannot share what they keep.
     ///
     /// # Errors
     ///

@@ -176,10 +176,10 @@ impl<T> Detector<T> {
                 continue;
             }
             // Told once per change, so it counts from here on.
-            if let Some(hash) = self.compare(kept, subject, shared) {
-                if let Some(kept) = self.kept.get_mut(&key) {
-                    kept.hash = hash;
-                }
+            if let Some(hash) = self.compare(kept, subject, shared)
+                && let Some(kept) = self.kept.get_mut(&key)
+            {
+                kept.hash = hash;
             }
         }
         let wait = if self.left.is_empty() { self.check.period } else { BETWEEN_SLICES };

@@ -1,11 +1,11 @@
-//! [`Roster`]: which informers a factory has, which of them wait for a start, and who uses them.
+//! The roster: which informers a factory has, which of them wait for a start, and who uses them.
 //!
 //! ```text
 //! asked for ──► unstarted ──► driven ──► stopped: out of the roster, asked for again it is a fresh one
 //!                   └──────────────────────┘
 //! ```
 //!
-//! An informer leaves when it is stopped by name, or when the last [`Lease`] on it is dropped and nobody asked for it
+//! For adapters there is [`Leased`]. An informer leaves when it is stopped by name, or when the last [`Lease`] on it is dropped and nobody asked for it
 //! without one. It is out of the roster before its driver hears of it, so who asks for the same afterwards never gets one
 //! that is about to end (B060). Informers hold their roster weakly.
 

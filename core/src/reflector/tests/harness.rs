@@ -186,6 +186,16 @@ impl World {
                     listener.attached = true;
                     listener.ring.replay(self.store.snapshot());
                 }
+                Output::Begin(id) => {
+                    self.log.push(format!("begin {id:?}"));
+                    let listener = self.listeners.get_mut(&id.0).expect("it was added");
+                    listener.attached = true;
+                    listener.ring.begin(self.store.snapshot());
+                }
+                Output::Complete(id) => {
+                    self.log.push(format!("complete {id:?}"));
+                    self.listeners.get_mut(&id.0).expect("its ring was begun").ring.complete();
+                }
                 Output::Detach(id) => {
                     self.log.push(format!("detach {id:?}"));
                     self.listeners.remove(&id.0).expect("it was added");

@@ -76,6 +76,30 @@ fn a_wait_ends_with_the_first_change_that_is_new_enough_also_with_a_bookmark() {
 }
 
 #[test]
+fn no_wake_up_is_lost_between_the_look_and_the_change() {
+    const ROUNDS: u32 = 2_000;
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    thread::scope(|scope| {
+        let waiters: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    for n in 6..6 + ROUNDS {
+                        let asked = version(&n.to_string());
+                        let lister = informer.wait_at_least(&asked, patience()).unwrap();
+                        assert!(!version(&lister.version()).is_before(&asked));
+                    }
+                })
+            })
+            .collect();
+        (6..6 + ROUNDS).for_each(|n| hand.watch("MODIFIED", "a", n, ""));
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
 fn a_wait_for_an_object_that_others_deleted_says_that_it_is_gone() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();

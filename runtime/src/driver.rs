@@ -25,7 +25,10 @@
 //!         match drive.poll(clock.now()) {
 //!             IoAction::Send(request) => requests.push(request),
 //!             IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {} // there is no connection
-//!             IoAction::Wait(_deadline) => return requests,
+//!             IoAction::Wait(_deadline) => {
+//!                 drive.rest(); // nothing has come meanwhile
+//!                 return requests;
+//!             }
 //!         }
 //!     }
 //! };

@@ -76,7 +76,10 @@ impl Hand {
                     self.last = Some(request.id);
                     sent.push(request);
                 }
-                IoAction::Wait(deadline) => return (sent, deadline),
+                IoAction::Wait(deadline) => {
+                    self.drive.rest();
+                    return (sent, deadline);
+                }
                 IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
             }
         }

@@ -81,8 +81,9 @@ impl Roster {
             if inner.resource.namespaced {
                 inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
             }
-            if let Some(saved) = spec.saved.take() {
-                spec.config.preloaded = Some(saved.version().clone());
+            let saved = spec.saved.take();
+            spec.config.preloaded = saved.as_ref().map(|saved| saved.version().clone());
+            if let Some(saved) = saved {
                 inner.store.preload(saved);
             }
             let handle = Box::new(InformerHandle(Arc::clone(&inner)));

@@ -57,7 +57,7 @@ fn first_run(served: &Served) -> Result<Vec<String>, Box<dyn Error>> {
     let ours = json!({"metadata": {"name": "ours"}});
     let answer = factory.client().api_of::<DynamicObject>(config_maps()).create("web", &ours)?;
     let answer = Obj::of(answer).ok_or("the server gives every object a name and a version")?;
-    let (key, version) = (answer.key().clone(), answer.version().clone());
+    let (key, version) = (answer.key().to_key(), answer.version().to_version());
     // At once, whether the cache has it or not.
     let own = maps.own_writes();
     own.put(answer)?;

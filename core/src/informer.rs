@@ -57,9 +57,9 @@
 //!                 informer.handle(Time::ZERO, Input::Decoded(decoded));
 //!             }
 //!             Output::Commit(commit) => {
-//!                 let done = store.commit(commit);
-//!                 done.notifications.into_iter().for_each(|n| ring.push(n));
-//!                 informer.handle(Time::ZERO, Input::Committed(done.receipt));
+//!                 let mut done = store.commit(commit);
+//!                 done.notifications.drain(..).for_each(|n| ring.push(n));
+//!                 informer.handle(Time::ZERO, Input::Committed(done.into_receipt()));
 //!             }
 //!             Output::Attach(_) => ring.replay(store.snapshot()),
 //!             Output::Wait(_) => break,
@@ -170,7 +170,7 @@ pub enum Input<'a, T> {
     /// A batch is decoded; the answer to [`Output::Decode`].
     Decoded(Decoded<T>),
     /// A change is in the store; the answer to [`Output::Commit`].
-    Committed(Receipt),
+    Committed(Receipt<T>),
     /// Time passed.
     Tick,
     /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
@@ -696,9 +696,10 @@ impl<T> Informer<T> {
         }
     }
 
-    fn committed(&mut self, now: Time, receipt: Receipt) {
+    fn committed(&mut self, now: Time, receipt: Receipt<T>) {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
+        self.queue.give_back(receipt.spare);
         for bad in receipt.quarantined {
             let config = self.reflector.config();
             self.failure(Failure {

@@ -33,16 +33,16 @@
 //! let (mut store, mut overlay) = (Store::new(7), Overlay::new());
 //! store.upsert(pod("5"));
 //! assert_eq!(overlay.put(&store, pod("8")), Ok(true));
-//! assert_eq!(*overlay.get(&store, "web/a").unwrap().version(), *"8");
+//! assert_eq!(overlay.get(&store, "web/a").unwrap().version(), *"8");
 //!
 //! store.upsert(pod("9")); // the watch told of our write, and of another one
-//! assert_eq!(*overlay.get(&store, "web/a").unwrap().version(), *"9");
+//! assert_eq!(overlay.get(&store, "web/a").unwrap().version(), *"9");
 //! assert_eq!(overlay.settle(&store)[0].how, How::CaughtUp);
 //! assert!(overlay.is_empty());
 //! ```
 
 use crate::lister::Lister;
-use crate::object::{Key, Obj, Object, Uid, Version};
+use crate::object::{Key, Obj, Object, Uid, Version, VersionRef};
 use crate::selector::LabelSelector;
 use crate::store::Store;
 use alloc::collections::BTreeMap;
@@ -156,10 +156,10 @@ impl<T> Overlay<T> {
     ///
     /// [`OverlayError`] says why it cannot be shown; nothing changes then.
     pub fn put(&mut self, store: &Store<T>, object: Obj<T>) -> Result<bool, OverlayError> {
-        let (key, version) = (object.key().clone(), object.version().clone());
+        let (key, version) = (object.key().to_key(), object.version().to_version());
         if let Some(known) = self.entry(store, key.as_str()) {
             let newer = known.version.is_before(&version);
-            let deleted = matches!(&known.write, Write::Deleted(uid) if uid == object.uid());
+            let deleted = matches!(&known.write, Write::Deleted(uid) if *uid == object.uid());
             if deleted || version.is_decimal() && !newer {
                 return Ok(false);
             }
@@ -180,7 +180,7 @@ impl<T> Overlay<T> {
     pub fn deleted(&mut self, store: &Store<T>, key: Key, uid: Uid, version: Version) -> Result<bool, OverlayError> {
         if let Some(known) = self.entry(store, key.as_str()) {
             let same = match &known.write {
-                Write::Put(object) => *object.uid() == uid,
+                Write::Put(object) => object.uid() == uid,
                 Write::Deleted(deleted) => *deleted == uid,
             };
             let newer = version.is_before(&known.version);
@@ -328,15 +328,15 @@ impl<T> Entry<T> {
         if self.set_backs != store.set_backs() {
             return false;
         }
-        let is_older = |version: &Version| version.is_before(&self.version);
+        let is_older = |version: VersionRef<'_>| version.is_before(&self.version);
         // What cannot be compared is the store's to say.
         let store_is_older = store.version().is_empty() || is_older(store.version());
         match (&self.write, store.get(key)) {
             (Write::Put(_), Some(object)) if !is_older(object.version()) => false,
             (Write::Put(_), _) => {
-                store_is_older || store.quarantined_key(key).is_some_and(|bad| !is_older(&bad.version))
+                store_is_older || store.quarantined_key(key).is_some_and(|bad| !is_older(bad.version.borrowed()))
             }
-            (Write::Deleted(uid), Some(object)) if object.uid() == uid => {
+            (Write::Deleted(uid), Some(object)) if object.uid() == *uid => {
                 matches!(object.version().compare(&self.version), Some(Ordering::Less | Ordering::Equal))
             }
             // Another incarnation: one from before ours, or one that came after it.

@@ -30,7 +30,7 @@
 //! let mut store = Store::new(7);
 //! store.preload(again.objects().iter().cloned(), again.version().clone());
 //! assert_eq!(store.get("web/a").unwrap().json(), std::str::from_utf8(json).unwrap());
-//! assert!(!store.is_populated() && *store.version() == *"9");
+//! assert!(!store.is_populated() && store.version() == *"9");
 //! ```
 //!
 //! [`InformerConfig::preloaded`]: crate::informer::InformerConfig::preloaded
@@ -99,7 +99,7 @@ impl<T> Saved<T> {
 
     /// What a store holds, if it stands for a version. What could not be decoded is left out: the next list has it.
     pub fn of_store(of: &str, store: &Store<T>) -> Option<Self> {
-        let version = store.version().clone();
+        let version = store.version().to_version();
         (!version.is_empty()).then(|| Saved::new(of, store.iter().cloned(), version))
     }
 
@@ -137,7 +137,7 @@ impl<T> Saved<T> {
         let header = serde_json::to_string(&header).map_err(|error| SavedError::at(1, error));
         let line = move |(at, object): (usize, &Obj<T>)| {
             let bad = |error: &dyn fmt::Display| {
-                let bad = BadItem::new(Some(object.key().clone()), object.version().clone(), error);
+                let bad = BadItem::new(Some(object.key().to_key()), object.version().to_version(), error);
                 SavedError::at(at + 2, bad)
             };
             let mut json = json(object.value()).map_err(|error| bad(&error))?;

@@ -248,7 +248,7 @@ proptest! {
                     match what {
                         What::Put => overlay.put(&store, object.clone()).unwrap(),
                         What::Delete => overlay
-                            .deleted(&store, object.key().clone(), object.uid().clone(), object.version().clone())
+                            .deleted(&store, object.key().to_key(), object.uid().to_uid(), object.version().to_version())
                             .unwrap(),
                     };
                     accepted += overlay.len() - before;

@@ -186,7 +186,7 @@ impl<T, R> CatchUp<T, R> {
         Error::Behind(Box::new(Behind {
             subject: status.subject.clone(),
             wanted: self.wanted.clone(),
-            stands_for: store.read(|store| store.version().clone()),
+            stands_for: store.read(|store| store.version().to_version()),
             why,
             failure: status.failure.lock().clone(),
         }))

@@ -290,7 +290,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     if !is_list {
                         self.replaced.keep(&committed.notifications);
                     }
-                    self.machine.handle(now, Input::Committed(committed.receipt));
+                    self.machine.handle(now, Input::Committed(committed.into_receipt()));
                     for id in fallen {
                         if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
                             channel.disconnect();

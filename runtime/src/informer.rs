@@ -470,7 +470,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// The cache as it is now, for [`InformerSpec::preloaded`] of a later run; [`Saved::lines`] writes it. `None` before
     /// there is anything.
     pub fn saved(&self) -> Option<Saved<T>> {
-        let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().clone()));
+        let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().to_version()));
         (!version.is_empty()).then(|| Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version))
     }
 

@@ -123,7 +123,7 @@ impl<T> Detector<T> {
 
     /// Takes the hash of an object that nobody else has yet. Gives back what it replaces.
     fn keep(&mut self, object: &Obj<T>) -> Option<Kept<T>> {
-        let key = object.key().clone();
+        let key = object.key().to_key();
         match self.hash(object) {
             Some(hash) => self.kept.insert(key, Kept { object: object.clone(), hash }),
             None => self.kept.remove(&key),
@@ -148,8 +148,8 @@ impl<T> Detector<T> {
         for notification in notifications {
             let Notification::Deleted { old, .. } = notification else { continue };
             // Made again in the same commit, it is another one by now.
-            let is_it = self.kept.get(old.key()).is_some_and(|kept| Obj::ptr_eq(&kept.object, old));
-            if let Some(kept) = is_it.then(|| self.kept.remove(old.key())).flatten() {
+            let is_it = self.kept.get(old.key().as_str()).is_some_and(|kept| Obj::ptr_eq(&kept.object, old));
+            if let Some(kept) = is_it.then(|| self.kept.remove(old.key().as_str())).flatten() {
                 self.compare(&kept, subject, shared);
             }
         }

@@ -6,7 +6,7 @@ use informer_core::controller::{Finished, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
-use informer_core::{Key, Version};
+use informer_core::{KeyRef, VersionRef};
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -54,9 +54,9 @@ pub enum Observed<'a> {
         /// What the informer reads.
         subject: &'a str,
         /// The object.
-        key: &'a Key,
+        key: KeyRef<'a>,
         /// Its version, which is that of its first content.
-        version: &'a Version,
+        version: VersionRef<'a>,
     },
     /// A handler fell behind under `Overflow::Disconnect` and was removed.
     HandlerDisconnected {
@@ -158,6 +158,7 @@ pub fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use informer_core::Key;
     use informer_core::controller::{Controller, ControllerConfig, ReconcileError};
 
     #[test]

@@ -29,7 +29,7 @@ use std::fmt;
 /// // What the server answered to a create.
 /// let answer = br#"{"metadata": {"namespace": "web", "name": "a", "uid": "u", "resourceVersion": "7"}}"#;
 /// let created = Obj::of(DynamicObject::decode(answer, &pods).unwrap()).unwrap();
-/// let key = created.key().clone();
+/// let key = created.key().to_key();
 /// own.put(created).unwrap();
 /// assert!(own.get(&key).is_some() && informer.lister().get(&key).is_none());
 /// # Ok::<(), informer_runtime::Error>(())
@@ -59,7 +59,7 @@ impl<T> OwnWrites<T> {
     ///
     /// If it cannot be shown before the cache has it: its version cannot be compared, or too many wait.
     pub fn put(&self, object: Obj<T>) -> Result<bool, OverlayError> {
-        self.write(object.key().clone(), |overlay, store| overlay.put(store, object.clone()))
+        self.write(object.key().to_key(), |overlay, store| overlay.put(store, object.clone()))
     }
 
     /// Hides what the server said it deleted; see [`Overlay::deleted`].

@@ -22,7 +22,7 @@
 //! let (key, mut written) = (Key::new("web", "a"), Goal::new(Version::new("10")));
 //! assert!(matches!(written.seen(&store, &key), Ok(None)));
 //! store.upsert(pod("11"));
-//! assert!(matches!(written.seen(&store, &key), Ok(Some(Seen::Present(object))) if *object.version() == *"11"));
+//! assert!(matches!(written.seen(&store, &key), Ok(Some(Seen::Present(object))) if object.version() == *"11"));
 //! ```
 
 use super::Store;
@@ -131,11 +131,11 @@ impl Goal {
     /// If it cannot be known, or is never to be expected.
     pub fn reached<T>(&mut self, store: &Store<T>) -> Result<bool, Unreachable> {
         let (asked, stands_for) = (&self.version, store.version());
-        let unreachable = |why: fn(Version, Version) -> Unreachable| why(asked.clone(), stands_for.clone());
+        let unreachable = |why: fn(Version, Version) -> Unreachable| why(asked.clone(), stands_for.to_version());
         if *self.set_backs.get_or_insert(store.set_backs()) != store.set_backs() {
             return Err(unreachable(|asked, stands_for| Unreachable::SetBack { asked, stands_for }));
         }
-        if stands_for == asked && !asked.is_unset() {
+        if stands_for == *asked && !asked.is_unset() {
             return Ok(true);
         }
         match stands_for.compare(asked) {

@@ -64,7 +64,7 @@ fn a_wait_ends_with_the_first_change_that_is_new_enough_also_with_a_bookmark() {
         hand.watch("ADDED", "b", 6, "");
         hand.watch("MODIFIED", "a", 8, "");
         let seen = written.join().unwrap().unwrap();
-        assert!(matches!(seen, Seen::Present(object) if *object.version() == *"8"));
+        assert!(matches!(seen, Seen::Present(object) if object.version() == *"8"));
         assert!(!passed.is_finished());
         let id = hand.last.unwrap();
         let bookmark =

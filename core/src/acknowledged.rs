@@ -52,7 +52,7 @@ use crate::controller::{Controller, ControllerConfig, Counts, Finished, Run, Ver
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj};
 use crate::queue::QueueConfig;
-use crate::seen::Seen;
+use crate::shown::Shown;
 use crate::time::{Deadline, Time};
 use core::fmt;
 use foldhash::fast::FixedState;
@@ -110,7 +110,7 @@ impl<T> fmt::Debug for Item<T> {
 pub struct Acknowledged<T> {
     controller: Controller,
     /// What was given last of each key that is not known to be dealt with as gone.
-    given: Seen<T>,
+    given: Shown<T>,
     /// Keys of the initial state that were not answered yet.
     initial: HashSet<Key, FixedState>,
     told_initial: bool,
@@ -127,7 +127,7 @@ impl<T> Acknowledged<T> {
         controller.open();
         Acknowledged {
             controller,
-            given: Seen::new(seed),
+            given: Shown::new(seed),
             initial: HashSet::with_hasher(FixedState::with_seed(seed)),
             told_initial: false,
             synced: false,

@@ -40,7 +40,7 @@
 
 use crate::listener::{Cause, Notification};
 use crate::object::Obj;
-use crate::seen::Seen;
+use crate::shown::Shown;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
@@ -51,13 +51,13 @@ type Keep<T> = dyn FnMut(&Obj<T>) -> bool + Send + Sync;
 pub struct Filter<T> {
     keep: Box<Keep<T>>,
     /// What the handler has.
-    seen: Seen<T>,
+    seen: Shown<T>,
 }
 
 impl<T> Filter<T> {
     /// A filter of a handler that has been told nothing yet, with the seed of a hash table.
     pub fn new(seed: u64, keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static) -> Self {
-        Filter { keep: Box::new(keep), seen: Seen::new(seed) }
+        Filter { keep: Box::new(keep), seen: Shown::new(seed) }
     }
 
     /// What the handler is to be told instead of `notification`; the same if it is borrowed. Every notification of the

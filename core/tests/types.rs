@@ -15,8 +15,8 @@ use informer_core::object::{DecodeError, KeyError, OwnerReference, ParseResource
 use informer_core::queue::{Bucket, Limiter, QueueConfig, Ticket, WorkQueue};
 use informer_core::reflector::{End, Failure, Phase, ReflectorConfig, Tuning};
 use informer_core::rng::Rng;
-use informer_core::seen::Seen;
 use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
+use informer_core::shown::Shown;
 use informer_core::store::{
     Commit, Committed, IndexBuild, IndexDef, IndexError, PreparedIndex, Receipt, RemovedIndex, Snapshot, Staged, Store,
 };
@@ -65,7 +65,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Registry<Mine>, Scope, Fingerprint)>();
     crosses_threads::<(WorkQueue<Key>, QueueConfig, Ticket, Limiter, Bucket)>();
     crosses_threads::<(Controller, Run, Finished, Counts, Keys, Outcome, OwnerOf, ReconcileError)>();
-    crosses_threads::<(Filter<Mine>, Seen<Mine>, Acknowledged<Mine>, Item<Mine>)>();
+    crosses_threads::<(Filter<Mine>, Shown<Mine>, Acknowledged<Mine>, Item<Mine>)>();
     crosses_threads::<(LabelSelector, FieldSelector)>();
     crosses_threads::<(Time, Clock, Deadline, Rng)>();
     crosses_threads::<(Body, FrameDecoder, ListDecoder, RawBatch, Request, Head, Status)>();

@@ -1,15 +1,20 @@
 //! [`Informer`]: a cache, its indexes and its handlers, each handler on a thread of its own.
 
-use crate::factory::Inner;
-use informer_core::Obj;
+use crate::factory::{Inner, instant};
 use informer_core::listener::Notification;
+use informer_core::store::Seen;
+use informer_core::{Key, Obj, Version};
+use informer_runtime::Error;
 use informer_runtime::acknowledged::{ItemOptions, Items};
 use informer_runtime::events::{Events, filtered};
+use informer_runtime::guard;
 use informer_runtime::handler::{HandlerOptions, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
+use informer_runtime::lister::Lister;
 use informer_runtime::sync::Arc;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// An informer: handlers, indexes and the cache of one resource and scope. Cheap to clone.
 ///
@@ -80,8 +85,8 @@ impl<T: Send + Sync + 'static> Informer<T> {
         self.handle_with(options, filtered(keep, function))
     }
 
-    /// The same as an iterator, on the thread of whoever asks it for the next one. It ends when the factory stops;
-    /// dropping it removes the handler.
+    /// The notifications as an iterator, on the thread of whoever asks it for the next one. It ends when the informer
+    /// stops; dropping it removes the handler.
     ///
     /// ```no_run
     /// # fn example(pods: informer_blocking::Informer<informer_blocking::DynamicObject>) {
@@ -94,12 +99,12 @@ impl<T: Send + Sync + 'static> Informer<T> {
         self.events_with(HandlerOptions::default())
     }
 
-    /// The same with options.
+    /// [`events`](Self::events), with a name, a resync period or another way to overflow.
     pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
         Events::new(&self.handle, options)
     }
 
-    /// The same for the objects for which `keep` holds, as [`handle_filtered`](Self::handle_filtered).
+    /// [`events`](Self::events) of the objects for which `keep` holds, as [`handle_filtered`](Self::handle_filtered).
     pub fn events_filtered(
         &self,
         options: HandlerOptions,
@@ -129,6 +134,38 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// ```
     pub fn items(&self, options: ItemOptions) -> Items<T> {
         Items::new(&self.handle, options)
+    }
+    /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
+    /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Behind`] says what the cache has come to, and why waiting on is of no use, or that the time is over.
+    pub fn at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
+        self.handle.wait_at_least(version, instant(within))
+    }
+
+    /// Waits until the cache has the object of `key` at `version` or a later one, or stands for one, at most for `within`.
+    /// The object may be gone by then: [`Seen`] says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`at_least`](Self::at_least).
+    pub fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
+        self.handle.wait_for(key, version, instant(within))
+    }
+
+    /// Stops this informer alone, as [`request_stop`](InformerHandle::request_stop) does, and waits at most for `within`
+    /// until its driver, its connection and the calls of its handlers have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] if a handler did not return in time: it is safe to call this again.
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: call `request_stop` there.
+    pub fn stop(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("stop()")?;
+        self.handle.request_stop();
+        self.handle.lives().wait_none(instant(within))
     }
 }
 

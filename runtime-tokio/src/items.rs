@@ -15,7 +15,7 @@ const BURST: u32 = 64;
 /// Keys to deal with, each of which must be answered; see [`Item`]. A [`Stream`], too.
 ///
 /// Clones share the stream: each item goes to one of them. Dropping the last one removes the handler. It ends when the
-/// factory stops or the [registration](ItemSource::registration) is removed; items that were not given until then,
+/// informer stops or the [registration](ItemSource::registration) is removed; items that were not given until then,
 /// retries among them, are not given.
 #[must_use = "changes wait until they are taken, and dropping this removes it"]
 pub struct ItemStream<T> {

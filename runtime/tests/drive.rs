@@ -1,9 +1,6 @@
 //! One informer driven by hand through [`Drive`], without sockets: what handlers, indexes and stops do when they meet
 //! the driver in the worst order.
 
-mod hand;
-
-use hand::*;
 use informer_core::informer::Notice;
 use informer_core::listener::{Cause, Notification};
 use informer_core::lister::TokenError;
@@ -11,18 +8,123 @@ use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
 use informer_core::selector::LabelSelector;
 use informer_core::time::{Deadline, Duration, Time};
-use informer_core::wire::Head;
-use informer_core::{DynamicObject, Key, Obj};
-use informer_runtime::Error;
-use informer_runtime::driver::{IoEvent, WALL_CLOCK_EVERY};
-use informer_runtime::factory::FactoryOptions;
+use informer_core::wire::{Head, Request, RequestId};
+use informer_core::{DynamicObject, Key, Obj, Resource};
+use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
+use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
+use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+
+#[path = "drive/forms.rs"]
+mod forms;
+#[path = "drive/mutation.rs"]
+mod mutation;
+#[path = "drive/own_writes.rs"]
+mod own_writes;
+#[path = "drive/preloaded.rs"]
+mod preloaded;
+#[path = "drive/stop_one.rs"]
+mod stop_one;
+#[cfg(feature = "async")]
+#[path = "drive/streams.rs"]
+mod streams;
+
+fn pods() -> Resource {
+    Resource::namespaced("", "v1", "pods", "Pod")
+}
+
+fn spec() -> InformerSpec<DynamicObject> {
+    InformerSpec::of(pods()).strategy(ListStrategy::Paged)
+}
+
+fn factory() -> FactoryCore {
+    factory_with(FactoryOptions::default())
+}
+
+fn factory_with(mut options: FactoryOptions) -> FactoryCore {
+    // The time of these tests stands still, and so does the wall clock, unless a test has one of its own.
+    options.wall_clock.get_or_insert_with(|| Arc::new(|| Duration::from_secs(1_790_000_000)));
+    FactoryCore::new(Config::from_url("http://127.0.0.1:1").unwrap(), options)
+}
+
+/// The driver of the only informer, and its last request.
+struct Hand {
+    drive: Box<dyn Drive>,
+    last: Option<RequestId>,
+    now: Time,
+}
+
+impl Hand {
+    fn take(factory: &FactoryCore) -> Self {
+        let mut drives = factory.take_unstarted();
+        assert_eq!(drives.len(), 1);
+        Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
+    }
+
+    fn tell(&mut self, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.tell_at(self.now, event)
+    }
+
+    /// The requests that were sent, and what is waited for.
+    fn tell_at(&mut self, now: Time, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.drive.handle(now, event);
+        let mut sent = Vec::new();
+        loop {
+            match self.drive.poll(now) {
+                IoAction::Send(request) => {
+                    self.last = Some(request.id);
+                    sent.push(request);
+                }
+                IoAction::Wait(deadline) => {
+                    self.drive.rest();
+                    return (sent, deadline);
+                }
+                IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
+            }
+        }
+    }
+
+    /// Starts, and answers the list; the watch that follows is open.
+    fn list(&mut self, names: &[&str]) {
+        self.tell(IoEvent::Start);
+        let items: Vec<_> = names.iter().map(|name| object(name, "5", "")).collect();
+        self.answer_list("5", &items);
+    }
+
+    /// Answers a list; the watch that follows is open.
+    fn answer_list(&mut self, version: &str, items: &[String]) {
+        let id = self.last.expect("a list was sent");
+        let list = format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
+            items.join(",")
+        );
+        self.tell(IoEvent::Head(id, &Head::new(200)));
+        self.tell(IoEvent::Body(id, list.as_bytes()));
+        self.tell(IoEvent::End(id, &End::Closed));
+        let watch = self.last.expect("a watch was sent");
+        assert_ne!(watch, id);
+        self.tell(IoEvent::Head(watch, &Head::new(200)));
+    }
+
+    fn watch(&mut self, kind: &str, name: &str, version: u32, label: &str) {
+        let object = object(name, &version.to_string(), label);
+        let event = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+        let id = self.last.expect("a watch is open");
+        self.tell(IoEvent::Body(id, event.as_bytes()));
+    }
+}
+
+fn object(name: &str, version: &str, label: &str) -> String {
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"web","uid":"u-{name}","resourceVersion":"{version}","labels":{{"l":"{label}"}}}}}}"#
+    )
+}
 
 fn versions(informer: &InformerHandle<DynamicObject>) -> Vec<String> {
     let objects = informer.lister().list();

@@ -4,6 +4,7 @@ mod client;
 mod controller;
 mod forms;
 mod informer;
+mod leave;
 mod sockets;
 mod stop;
 mod support;

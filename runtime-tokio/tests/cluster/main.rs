@@ -7,6 +7,7 @@ mod forms;
 mod front;
 mod http2;
 mod informer;
+mod leave;
 mod sockets;
 mod stop;
 mod support;

@@ -1,13 +1,13 @@
-//! [`Seen`]: the last object of each key that somebody was shown.
+//! [`Shown`]: the last object of each key that somebody was shown.
 //!
 //! Invariant: at most one object of a key. One handle for each, and no second copy of its key.
 //!
 //! ```
-//! use informer_core::seen::Seen;
+//! use informer_core::shown::Shown;
 //! use informer_core::{Key, Obj, Uid, Version};
 //!
 //! let pod = |version: &str| Obj::new(Key::new("web", "a"), Uid::new("u"), Version::new(version), ());
-//! let mut seen = Seen::new(7);
+//! let mut seen = Shown::new(7);
 //! assert!(seen.put(pod("1")).is_none());
 //! assert_eq!(seen.put(pod("2")).unwrap().version().as_str(), "1");
 //! assert_eq!(seen.get(&Key::new("web", "a")).unwrap().version().as_str(), "2");
@@ -22,15 +22,15 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 /// One object per key; see the [module](self).
-pub struct Seen<T> {
+pub struct Shown<T> {
     table: HashTable<Obj<T>>,
     hasher: FixedState,
 }
 
-impl<T> Seen<T> {
+impl<T> Shown<T> {
     /// Nothing was seen. The seed is the hash table's: not guessable in production, as names are chosen by others.
     pub fn new(seed: u64) -> Self {
-        Seen { table: HashTable::new(), hasher: FixedState::with_seed(seed) }
+        Shown { table: HashTable::new(), hasher: FixedState::with_seed(seed) }
     }
 
     /// How many keys there are.
@@ -50,7 +50,7 @@ impl<T> Seen<T> {
 
     /// Takes the place of what was seen last under its key, which is returned.
     pub fn put(&mut self, object: Obj<T>) -> Option<Obj<T>> {
-        let Seen { table, hasher } = self;
+        let Shown { table, hasher } = self;
         let hash = hasher.hash_one(object.key());
         match table.entry(hash, |seen| seen.key() == object.key(), |seen| hasher.hash_one(seen.key())) {
             Entry::Occupied(mut found) => Some(core::mem::replace(found.get_mut(), object)),
@@ -68,7 +68,7 @@ impl<T> Seen<T> {
     }
 }
 
-impl<T> fmt::Debug for Seen<T> {
+impl<T> fmt::Debug for Shown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} seen", self.len())
     }

@@ -1,19 +1,11 @@
 //! The streams for tasks, polled by hand: no executor, and no clock.
-#![cfg(feature = "async")]
 
-mod hand;
-
+use super::*;
 use futures_core::Stream;
-use hand::*;
-use informer_core::listener::{Delivery, Notification};
-use informer_core::{DynamicObject, Obj};
-use informer_runtime::driver::IoEvent;
+use informer_core::listener::Delivery;
 use informer_runtime::events::EventStream;
-use informer_runtime::handler::HandlerOptions;
-use informer_runtime::sync::Arc;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Counts how often it is woken.

@@ -1,22 +1,12 @@
-//! The forms in which events are taken, on one informer that is driven by hand: iterators and acknowledged streams.
+//! The forms in which events are taken: iterators, filters, acknowledged streams.
 
-mod hand;
-
-use hand::*;
+use super::*;
 use informer_core::controller::Verdict;
-use informer_core::listener::{Cause, Delivery, Notification, Overflow};
+use informer_core::listener::{Delivery, Overflow};
 use informer_core::queue::Limiter;
-use informer_core::{DynamicObject, Key, Obj};
 use informer_runtime::acknowledged::{Item, ItemOptions, ItemSource, Items, Step};
-use informer_runtime::driver::IoEvent;
 use informer_runtime::events::{Events, filtered};
-use informer_runtime::factory::{FactoryCore, FactoryOptions};
-use informer_runtime::handler::HandlerOptions;
-use informer_runtime::informer::{HandlerLoop, InformerHandle};
-use informer_runtime::observe::Observed;
-use informer_runtime::sync::{Arc, Mutex};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use informer_runtime::informer::HandlerLoop;
 
 fn start(names: &[&str]) -> (FactoryCore, InformerHandle<DynamicObject>, Hand) {
     start_with(FactoryOptions::default(), names)

@@ -425,9 +425,16 @@ impl<T> Store<T> {
 
     /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
     /// decoded; [`Commit::reindex`] sees to that before.
-    pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
+    pub fn commit(&mut self, commit: Commit<T>) -> Committed<T> {
+        self.commit_into(commit, Vec::new())
+    }
+
+    /// [`commit`](Self::commit), with an empty list whose memory the notifications take:
+    /// [`Batches::buffer`](crate::listener::Batches::buffer) has one.
+    pub fn commit_into(&mut self, mut commit: Commit<T>, notifications: Vec<Notification<T>>) -> Committed<T> {
+        debug_assert!(notifications.is_empty(), "the notifications of one commit are told together");
         commit.settle(&NoGuard, |key| self.fresh_slot(key));
-        let mut done = Committed::default();
+        let mut done = Committed { notifications, receipt: Receipt::default() };
         match commit.change {
             Change::Nothing => {}
             Change::Events(items) => {

@@ -1,8 +1,8 @@
 //! [`Informer`]: a cache, its indexes and its handlers, each handler on a thread of its own.
 
 use crate::factory::{Inner, instant};
-use informer_core::listener::{Delivery, Notification};
-use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
+use informer_core::listener::Notification;
+use informer_runtime::handler::{Deliveries, Delivery, HandlerOptions, Next, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
 use informer_runtime::sync::Arc;
 use std::fmt;
@@ -43,7 +43,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// # Panics
     ///
     /// If the system gives no thread.
-    pub fn handle(&self, function: impl FnMut(Notification<T>) + Send + 'static) -> Registration {
+    pub fn handle(&self, function: impl FnMut(&Notification<T>) + Send + 'static) -> Registration {
         self.handle_with(HandlerOptions::default(), function)
     }
 
@@ -55,7 +55,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn handle_with(
         &self,
         options: HandlerOptions,
-        function: impl FnMut(Notification<T>) + Send + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
     ) -> Registration {
         let (registration, handler) = self.handle.handler(options, function);
         run_handler(&self.factory, registration.name(), handler);
@@ -111,11 +111,8 @@ impl<T> Events<T> {
         let deadline = instant(within);
         loop {
             match self.deliveries.try_next() {
-                Next::Delivery(delivery) => {
-                    if let Some(notification) = self.notification(delivery) {
-                        return Some(notification);
-                    }
-                }
+                Next::Delivery(Delivery::Notification(notification)) => return Some(notification.clone()),
+                Next::Delivery(Delivery::Synced) => self.synced(),
                 Next::Empty(seen) => {
                     if !self.deliveries.signal().wait_past(seen, Some(deadline)) {
                         return None;
@@ -126,15 +123,11 @@ impl<T> Events<T> {
         }
     }
 
-    fn notification(&mut self, delivery: Delivery<T>) -> Option<Notification<T>> {
-        if let Delivery::Notification(notification) = delivery {
-            return Some(notification);
-        }
+    fn synced(&mut self) {
         if let Some(told) = self.on_synced.take() {
             told();
         }
         self.deliveries.mark_synced();
-        None
     }
 
     /// How it stands.
@@ -148,9 +141,9 @@ impl<T> Iterator for Events<T> {
 
     fn next(&mut self) -> Option<Notification<T>> {
         loop {
-            let delivery = self.deliveries.next_blocking()?;
-            if let Some(notification) = self.notification(delivery) {
-                return Some(notification);
+            match self.deliveries.next_blocking()? {
+                Delivery::Notification(notification) => return Some(notification.clone()),
+                Delivery::Synced => self.synced(),
             }
         }
     }

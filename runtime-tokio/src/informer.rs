@@ -1,9 +1,9 @@
 //! [`Informer`]: a cache with handlers; [`Events`]: its notifications for a loop of one's own.
 
 use crate::factory::Inner;
-use informer_core::listener::{Delivery, Notification};
+use informer_core::listener::Notification;
 use informer_runtime::guard;
-use informer_runtime::handler::{Deliveries, HandlerOptions, Registration};
+use informer_runtime::handler::{Deliveries, Delivery, HandlerOptions, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::observe::Observed;
 use informer_runtime::sync::Arc;
@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// notification passed over.
     pub fn handle<F>(&self, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         self.handle_with(HandlerOptions::default(), function)
     }
@@ -72,7 +72,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// [`handle`](Self::handle), with a name, a resync period or another bound.
     pub fn handle_with<F>(&self, options: HandlerOptions, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         let (registration, handler) = self.handle.handler(options, function);
         self.runtime.spawn_handler(handler);
@@ -80,21 +80,21 @@ impl<T: Send + Sync + 'static> Informer<T> {
     }
 
     /// A handler that is asynchronous: a task. It must not block its thread. The next notification is delivered when
-    /// the future of the last one is done.
+    /// the future of the last one is done. It gets a clone, which its future may keep: two counted pointers.
     pub fn handle_async<F, Fut>(&self, options: HandlerOptions, mut function: F) -> Registration
     where
         F: FnMut(Notification<T>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let on_synced = options.on_synced.clone();
-        let (registration, deliveries) = self.channel(options);
+        let (registration, mut deliveries) = self.channel(options);
         let name = registration.name().to_string();
         let runtime = Arc::clone(&self.runtime);
         self.runtime.spawn(async move {
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
                 let outcome = if let Delivery::Notification(notification) = delivery {
-                    match guard::call(|| function(notification)) {
+                    match guard::call(|| function(notification.clone())) {
                         Ok(future) => guard::guarded(future).await,
                         Err(text) => Err(text),
                     }
@@ -159,7 +159,7 @@ impl<T> Events<T> {
     pub async fn next(&mut self) -> Option<Notification<T>> {
         loop {
             if let Delivery::Notification(notification) = self.deliveries.next().await? {
-                return Some(notification);
+                return Some(notification.clone());
             }
             if let Some(told) = self.on_synced.take() {
                 told();

@@ -43,7 +43,7 @@
 //! # Ok::<(), informer_runtime::Error>(())
 //! ```
 
-use crate::handler::Channel;
+use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::observe::{Observed, random_seed};
 use crate::replaced::Replaced;
@@ -52,6 +52,7 @@ use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::informer::{Informer, Input, Notice, Output};
+use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
@@ -157,8 +158,30 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     self.machine.handle(now, Input::AddHandler { id, resync });
                 }
                 Command::Remove(id) => self.machine.handle(now, Input::RemoveHandler { id }),
+                Command::Room(id) => {
+                    // It may be full again by now; one that is gone holds up nothing.
+                    let full = self.attached.iter().any(|channel| channel.id() == id && channel.is_full());
+                    self.machine.handle(now, Input::Backlog { id, full });
+                }
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
             }
+        }
+    }
+
+    /// Pushes a batch to every ring, and tells the machine of those that cannot take it.
+    fn deliver(&mut self, now: Time, batch: &Batch<T>) {
+        let mut fallen = Vec::new();
+        for channel in &self.attached {
+            match channel.push(batch) {
+                Pushed::Kept => {}
+                Pushed::Full => self.machine.handle(now, Input::Backlog { id: channel.id(), full: true }),
+                Pushed::Fallen => fallen.push(Arc::clone(channel)),
+            }
+        }
+        for channel in fallen {
+            channel.disconnect();
+            self.shared.observe(&Observed::HandlerDisconnected { handler: channel.name() });
+            self.machine.handle(now, Input::RemoveHandler { id: channel.id() });
         }
     }
 
@@ -233,28 +256,20 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     self.machine.handle(now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
-                    let is_list = commit.staged().is_some();
-                    let committed = self.inner.store.commit(commit);
-                    let mut fallen = Vec::new();
-                    if !committed.notifications.is_empty() {
-                        for channel in &self.attached {
-                            if !channel.push(&committed.notifications) {
-                                fallen.push(channel.id());
-                            }
-                        }
-                    }
-                    if !is_list {
-                        self.replaced.keep(&committed.notifications);
+                    let is_list = commit.is_list();
+                    let buffer = if is_list { Vec::new() } else { self.replaced.buffer() };
+                    let committed = self.inner.store.commit(commit, buffer);
+                    // What a list has replaced is not waited for: the next thing that is decoded may be far.
+                    let batch = if is_list {
+                        Some(Batch::from(committed.notifications)).filter(|batch| !batch.is_empty())
+                    } else {
+                        self.replaced.publish(committed.notifications)
+                    };
+                    // First, so that the machine knows of a handler that is full before it goes on.
+                    if let Some(batch) = batch {
+                        self.deliver(now, &batch);
                     }
                     self.machine.handle(now, Input::Committed(committed.receipt));
-                    for id in fallen {
-                        if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
-                            channel.disconnect();
-                            let name = channel.name().to_string();
-                            self.shared.observe(&Observed::HandlerDisconnected { handler: &name });
-                        }
-                        self.machine.handle(now, Input::RemoveHandler { id });
-                    }
                 }
                 Output::Attach(id) => {
                     if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {

@@ -229,7 +229,7 @@ fn a_handler_that_removes_itself_is_not_called_again_and_a_wait_inside_it_is_ref
     let me: Arc<OnceLock<Registration>> = Arc::default();
     let (inside, refusals) = (Arc::clone(&me), Arc::new(Mutex::new(Vec::new())));
     let told = Arc::clone(&refusals);
-    let (registration, mut handler) = informer.handler(HandlerOptions::named("h"), move |_: Notification<_>| {
+    let (registration, mut handler) = informer.handler(HandlerOptions::named("h"), move |_: &Notification<_>| {
         let me = inside.get().unwrap();
         me.remove();
         me.remove();
@@ -262,7 +262,7 @@ fn a_handler_that_was_removed_keeps_no_object_alive_while_its_registration_is_he
         Ok(value)
     };
     let informer = factory.informer(spec().transform(count)).unwrap();
-    let (removed, handler) = informer.handler(HandlerOptions::named("sleeps"), |_: Notification<_>| {});
+    let (removed, handler) = informer.handler(HandlerOptions::named("sleeps"), |_: &Notification<_>| {});
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b"]);
     hand.watch("MODIFIED", "a", 6, "");
@@ -280,7 +280,7 @@ fn a_handler_that_was_removed_keeps_no_object_alive_while_its_registration_is_he
 fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let (before, mut handler) = informer.handler(HandlerOptions::default(), |_: Notification<_>| {});
+    let (before, mut handler) = informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});
     assert!(matches!(handler.step(), Step::Empty(_)));
     factory.request_stop();
     factory.request_stop();
@@ -288,7 +288,7 @@ fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
     drop(handler);
     assert!(before.is_finished() && !before.was_removed());
     assert!(factory.take_unstarted().is_empty());
-    let (after, deliveries) = informer.channel(HandlerOptions::default());
+    let (after, mut deliveries) = informer.channel(HandlerOptions::default());
     assert!(matches!(deliveries.try_next(), Next::Closed) && !after.is_finished());
     informer.refresh();
     after.remove();
@@ -302,7 +302,7 @@ fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
 fn a_driver_that_ends_by_itself_leaves_no_waiter() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     let hand = Hand::take(&factory);
     assert!(matches!(factory.check_synced(), Ok(Some(_))));
     drop(hand);
@@ -318,7 +318,7 @@ fn an_observer_that_panics_harms_nobody() {
     let factory = factory_with(FactoryOptions::observed(observer));
     let informer = factory.informer(spec()).unwrap();
     let (registration, mut handler) =
-        informer.handler(HandlerOptions::default(), |_: Notification<_>| panic!("me too"));
+        informer.handler(HandlerOptions::default(), |_: &Notification<_>| panic!("me too"));
     let mut hand = Hand::take(&factory);
     hand.list(&["a"]);
     while handler.step() == Step::Delivered {}
@@ -391,7 +391,7 @@ fn a_transform_runs_once_for_each_object_that_was_sent_and_for_no_repeat() {
     let informer = factory.informer(spec).unwrap();
     let resyncs = Arc::new(AtomicU32::new(0));
     let told = resyncs.clone();
-    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: Notification<_>| {
+    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: &Notification<_>| {
         told.fetch_add(u32::from(event.cause() == Cause::Resync), Ordering::Relaxed);
     });
     let mut hand = Hand::take(&factory);

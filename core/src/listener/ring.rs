@@ -303,6 +303,11 @@ impl<T> Ring<T> {
         }
     }
 
+    /// True if the handler was lent a stretch of which there may be more.
+    pub fn is_lent(&self) -> bool {
+        self.lent
+    }
+
     /// The handler has come to `place` of what it was lent: what is before it does not wait any more.
     pub fn walked(&mut self, place: usize) {
         if !self.lent {

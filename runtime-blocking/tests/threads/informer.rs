@@ -36,7 +36,7 @@ fn a_thousand_objects_are_synced_and_every_handler_sees_each_change_in_order() {
     let logs: Vec<Log> = (0..2).map(|_| Log::default()).collect();
     for log in &logs {
         let log = log.clone();
-        maps.handle(move |event| log.add(line(&event)));
+        maps.handle(move |event| log.add(line(event)));
     }
     factory.start();
     factory.synced(PATIENCE).unwrap();
@@ -77,7 +77,7 @@ fn who_comes_late_misses_nothing() {
     let writer = log.clone();
     let registration = maps.handle_with(HandlerOptions::named("late"), move |event| {
         assert!(matches!(event, Notification::Added { initial: true, cause: Cause::List, .. }));
-        writer.add(line(&event));
+        writer.add(line(event));
     });
     assert!(registration.wait_synced(std::time::Instant::now() + PATIENCE).unwrap());
     assert_eq!((registration.name(), log.len(), registration.panics()), ("late", 10, 0));
@@ -152,9 +152,9 @@ fn a_handler_that_panics_or_sleeps_bothers_nobody_else() {
     let log = Log::default();
     let (wake, sleep) = mpsc::channel::<()>();
     let sleeping = maps.handle(move |_| _ = sleep.recv());
-    let panicking = maps.handle(|event| assert!(line(&event).contains("3>4"), "a panic that belongs to the test"));
+    let panicking = maps.handle(|event| assert!(line(event).contains("3>4"), "a panic that belongs to the test"));
     let writer = log.clone();
-    maps.handle(move |event| writer.add(line(&event)));
+    maps.handle(move |event| writer.add(line(event)));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     for value in 1..=5 {
@@ -178,7 +178,7 @@ fn a_restart_of_the_server_deletes_nothing() {
     let maps = factory.informer_with(impatient());
     let log = Log::default();
     let writer = log.clone();
-    maps.handle(move |event| writer.add(line(&event)));
+    maps.handle(move |event| writer.add(line(event)));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     eventually("all are told", || log.len() == 50);
@@ -472,7 +472,7 @@ fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fresh_conn
     // Anything that wakes the driver will do; it wakes up by itself within ten seconds.
     let log = Log::default();
     let seen = log.clone();
-    maps.handle(move |event| seen.add(line(&event)));
+    maps.handle(move |event| seen.add(line(event)));
     eventually("the watch is opened again", || told.len() == 3 && maps.phase() == Phase::Watching);
     put(&served, "a", "2");
     eventually("the new watch is read", || log.lines() == ["+a 1", "a 1>2"]);

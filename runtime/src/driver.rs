@@ -112,6 +112,10 @@ pub trait Drive: Send {
 /// sleep by, and nothing else wakes one whose watch is half-open since. Waking up costs a few microseconds.
 pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
+/// After how many notifications handlers that wait are woken, even if the driver has more for them at once: a handler that
+/// wakes up for each commit of a burst sleeps and wakes more than it works, and one that sleeps for long is late.
+const WAKE_AFTER: usize = 256;
+
 /// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
 /// by half a millisecond in a second.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -125,6 +129,8 @@ pub(crate) struct InformerDriver<T> {
     attached: Vec<Arc<Channel<T>>>,
     span: Span,
     replaced: Replaced<T>,
+    /// Notifications for which handlers were not woken yet.
+    unheard: usize,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
 }
@@ -135,7 +141,18 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
         let replaced = Replaced::new();
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, replaced, wall: None }
+        InformerDriver {
+            machine,
+            codec: spec.codec,
+            inner,
+            shared,
+            waiting,
+            attached,
+            span,
+            replaced,
+            unheard: 0,
+            wall: None,
+        }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -168,6 +185,13 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         }
     }
 
+    /// Wakes the handlers that wait, if there is something new.
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.unheard) > 0 {
+            self.attached.iter().for_each(|channel| channel.wake());
+        }
+    }
+
     /// Pushes a batch to every ring, and tells the machine of those that cannot take it.
     fn deliver(&mut self, now: Time, batch: &Batch<T>) {
         let mut fallen = Vec::new();
@@ -177,6 +201,10 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Pushed::Full => self.machine.handle(now, Input::Backlog { id: channel.id(), full: true }),
                 Pushed::Fallen => fallen.push(Arc::clone(channel)),
             }
+        }
+        self.unheard += batch.len();
+        if self.unheard >= WAKE_AFTER {
+            self.wake();
         }
         for channel in fallen {
             channel.disconnect();
@@ -227,6 +255,23 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
+        let action = self.work(now);
+        self.wake();
+        action
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.inner.status.stopped.load(Ordering::Acquire)
+    }
+
+    fn rest(&mut self) {
+        self.replaced.clear();
+    }
+}
+
+impl<T: Send + Sync + 'static> InformerDriver<T> {
+    /// Decodes, commits and delivers until the adapter must do something.
+    fn work(&mut self, now: Time) -> IoAction {
         loop {
             match self.machine.poll_output() {
                 Output::Send(request) => {
@@ -247,6 +292,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     return IoAction::Wait(Deadline::sooner(deadline, runs.then_some(clock)));
                 }
                 Output::Decode(mut job) => {
+                    self.wake();
                     let indexers = self.inner.store.read(|store| {
                         job.probe(store);
                         store.indexers()
@@ -294,14 +340,6 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 _ => unreachable!("every output of the core is carried out above"),
             }
         }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.inner.status.stopped.load(Ordering::Acquire)
-    }
-
-    fn rest(&mut self) {
-        self.replaced.clear();
     }
 }
 

@@ -127,13 +127,15 @@ impl<T> Channel<T> {
 
     pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.replay(snapshot));
+        self.wake();
     }
 
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.resync(snapshot));
+        self.wake();
     }
 
-    /// Adds changes.
+    /// Adds changes. A handler that waits sees them when it is [woken](Self::wake).
     pub(crate) fn push(&self, batch: &Batch<T>) -> Pushed {
         let pushed = self.fill(|ring| {
             self.look(ring);
@@ -161,13 +163,17 @@ impl<T> Channel<T> {
         if self.shared.closed.load(Ordering::Acquire) {
             return None;
         }
-        let filled = fill(&mut buffer.ring);
-        let parked = std::mem::take(&mut buffer.parked);
+        Some(fill(&mut buffer.ring))
+    }
+
+    /// Wakes the handler if it waits and there is something for it.
+    pub(crate) fn wake(&self) {
+        let mut buffer = self.buffer.lock();
+        let waits = buffer.ring.has_work() && std::mem::take(&mut buffer.parked);
         drop(buffer);
-        if parked {
+        if waits {
             self.signal.notify();
         }
-        Some(filled)
     }
 
     /// Tells the ring how far its handler is.

@@ -899,9 +899,10 @@ fn handlers_that_come_while_events_come_see_one_unbroken_world() {
                         let view = Arc::clone(&seen);
                         let (registration, mut handler) = informer.handler(options, move |event: &Notification<_>| {
                             let (key, mut view) = (event.key().to_string(), view.lock());
-                            let before = match event {
-                                Notification::Deleted { .. } => view.remove(&key),
-                                _ => view.insert(key, event.object().version().to_string()),
+                            let before = if let Notification::Deleted { .. } = event {
+                                view.remove(&key)
+                            } else {
+                                view.insert(key, event.object().version().to_string())
                             };
                             assert_eq!(before, event.old().map(|old| old.version().to_string()), "{event}");
                         });

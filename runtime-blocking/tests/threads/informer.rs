@@ -7,7 +7,7 @@ use informer_blocking::core::wire::Verb;
 use informer_blocking::runtime::config::{TokenCell, TokenSource};
 use informer_blocking::{
     Cause, Client, Config, DynamicObject, Error, Factory, FactoryOptions, HandlerOptions, InformerSpec, Notification,
-    Object, Observed,
+    Object, Observed, Overflow,
 };
 use informer_sim::Served;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -477,5 +477,60 @@ fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fresh_conn
     put(&served, "a", "2");
     eventually("the new watch is read", || log.lines() == ["+a 1", "a 1>2"]);
     assert_eq!(told.lines(), ["list", "false", "true"], "no failure and no second list");
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_watch_is_not_read_while_a_handler_that_asked_for_it_has_too_much_to_do() {
+    let served = serve(server());
+    put(&served, "m", "0");
+    let factory = factory(&served.url());
+    let maps = factory.informer::<ConfigMap>();
+    let (wake, sleep) = mpsc::channel::<()>();
+    let (log, others) = (Log::default(), Log::default());
+    let (writer, other) = (log.clone(), others.clone());
+    let mut options = HandlerOptions::named("slow");
+    options.overflow = Overflow::Pause { limit: 4 };
+    let slow = maps.handle_with(options, move |event| {
+        _ = sleep.recv();
+        writer.add(line(event));
+    });
+    maps.handle(move |event| other.add(line(event)));
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    for value in 1..=200 {
+        put(&served, "m", &value.to_string());
+    }
+    eventually("the informer waits", || slow.stats().pauses == 1);
+    // One commit of events is the most that it takes at a time.
+    assert!(slow.pending() <= 4 + 64 && others.len() <= 1 + 4 + 64);
+    assert!(maps.lister().namespace("ns").named("m").unwrap().v() != "200");
+    drop(wake);
+    eventually("all is told", || log.len() == 201 && others.len() == 201);
+    let updates: Vec<_> = (0..200).map(|value| format!("m {value}>{}", value + 1)).collect();
+    assert_eq!((&log.lines()[1..], slow.stats().merged), (&updates[..], 0));
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_handler_that_holds_its_informer_up() {
+    let served = serve(server());
+    put(&served, "m", "0");
+    let factory = factory(&served.url());
+    let maps = factory.informer::<ConfigMap>();
+    let (wake, sleep) = mpsc::channel::<()>();
+    let mut options = HandlerOptions::named("slow");
+    options.overflow = Overflow::Pause { limit: 1 };
+    let slow = maps.handle_with(options, move |_| _ = sleep.recv());
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    for value in 1..=20 {
+        put(&served, "m", &value.to_string());
+    }
+    eventually("the informer waits", || slow.stats().pauses == 1);
+    factory.request_stop();
+    eventually("nothing waits any more", || slow.pending() == 0);
+    drop(wake);
+    slow.wait_finished().unwrap();
     factory.stop(STOP).unwrap();
 }

@@ -25,7 +25,10 @@
 //!         match drive.poll(clock.now()) {
 //!             IoAction::Send(request) => requests.push(request),
 //!             IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {} // there is no connection
-//!             IoAction::Wait(_deadline) => return requests,
+//!             IoAction::Wait(_deadline) => {
+//!                 drive.rest(); // nothing has come meanwhile
+//!                 return requests;
+//!             }
 //!         }
 //!     }
 //! };
@@ -303,19 +306,19 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 }
                 Output::Commit(commit) => {
                     let is_list = commit.is_list();
-                    let buffer = if is_list { Vec::new() } else { self.replaced.buffer() };
-                    let committed = self.inner.store.commit(commit, buffer);
+                    let mut committed = self.inner.store.commit(commit);
                     // What a list has replaced is not waited for: the next thing that is decoded may be far.
                     let batch = if is_list {
-                        Some(Batch::from(committed.notifications)).filter(|batch| !batch.is_empty())
+                        Some(Batch::from(std::mem::take(&mut committed.notifications)))
+                            .filter(|batch| !batch.is_empty())
                     } else {
-                        self.replaced.publish(committed.notifications)
+                        self.replaced.publish(&mut committed.notifications)
                     };
                     // First, so that the machine knows of a handler that is full before it goes on.
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                     }
-                    self.machine.handle(now, Input::Committed(committed.receipt));
+                    self.machine.handle(now, Input::Committed(committed.into_receipt()));
                 }
                 Output::Attach(id) => {
                     if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {

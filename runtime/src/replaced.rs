@@ -35,13 +35,8 @@ impl<T> Replaced<T> {
         Replaced { batches: Batches::new(), objects: VecDeque::new() }
     }
 
-    /// An empty list for the notifications of a commit.
-    pub(crate) fn buffer(&mut self) -> Vec<Notification<T>> {
-        self.batches.buffer()
-    }
-
-    /// Makes a batch of the notifications that events have caused, if there are any.
-    pub(crate) fn publish(&mut self, notifications: Vec<Notification<T>>) -> Option<Batch<T>> {
+    /// Makes a batch of the notifications that events have caused, if there are any; what is left is empty, and memory.
+    pub(crate) fn publish(&mut self, notifications: &mut Vec<Notification<T>>) -> Option<Batch<T>> {
         let batch = self.batches.publish(notifications);
         while let Some(surplus) = self.batches.surplus() {
             surplus.into_notifications().into_iter().flatten().for_each(drop_quietly);

@@ -6,7 +6,6 @@
 use crate::guard::CatchUnwind;
 use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};
-use informer_core::listener::Notification;
 use informer_core::store::{Commit, Committed, IndexDef, IndexError, Snapshot, Store};
 use informer_core::{Key, Obj};
 
@@ -29,8 +28,8 @@ impl<T> SharedStore<T> {
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
-        self.store.read().get(key.as_str()).cloned()
+    pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
+        self.store.read().get(key.as_ref()).cloned()
     }
 
     /// All objects at this instant, for a walk that holds up nobody.
@@ -43,8 +42,7 @@ impl<T> SharedStore<T> {
         f(&self.store.read())
     }
 
-    /// Carries out a commit; `buffer` is where its notifications go.
-    pub(crate) fn commit(&self, mut commit: Commit<T>, buffer: Vec<Notification<T>>) -> Committed<T> {
+    pub(crate) fn commit(&self, mut commit: Commit<T>) -> Committed<T> {
         let _writer = self.writer.lock();
         // What a list has, and the store too: compared under no lock.
         commit.settle(&CatchUnwind, |key| self.read(|store| store.fresh_slot(key)));
@@ -52,10 +50,10 @@ impl<T> SharedStore<T> {
         commit.reindex(&self.read(Store::indexers), &CatchUnwind);
         let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
         if !many {
-            return self.store.write().commit_into(commit, buffer);
+            return self.store.write().commit(commit);
         }
         let mut aside = self.read(Store::clone);
-        let committed = aside.commit_into(commit, buffer);
+        let committed = aside.commit(commit);
         std::mem::swap(&mut *self.store.write(), &mut aside);
         drop(aside); // the old root, under no lock that readers take
         committed

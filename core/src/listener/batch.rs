@@ -1,8 +1,8 @@
 //! [`Batch`]: the notifications of one commit, shared by all handlers; [`Batches`]: the memory of an informer's batches.
 //!
 //! ```text
-//!            ┌───────────── buffer ◄──────────────┐
-//!            ▼                                    │ reclaim: nobody else holds it
+//!            ┌────────────────────────────────────┐
+//!            ▼ memory                             │ reclaim: nobody else holds it
 //!  commit ─► publish ─► Batch ─► ring, ring, … ─► out
 //! ```
 //!
@@ -17,9 +17,8 @@
 //!
 //! let object = Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new("1"), ());
 //! let mut batches = Batches::new();
-//! let mut told = batches.buffer();
-//! told.push(Notification::Added { object, initial: false, cause: Cause::Watch });
-//! let batch = batches.publish(told).expect("there is something to tell");
+//! let mut told = vec![Notification::Added { object, initial: false, cause: Cause::Watch }];
+//! let batch = batches.publish(&mut told).expect("there is something to tell");
 //! let held_by_a_ring = batch.clone();
 //! drop(batch);
 //!
@@ -103,25 +102,15 @@ impl<T> Batches<T> {
         Batches { out: VecDeque::new(), kept: 0, spare: Vec::new() }
     }
 
-    /// An empty list to be filled and [published](Self::publish).
-    pub fn buffer(&mut self) -> Vec<Notification<T>> {
-        self.spare.last_mut().and_then(Arc::get_mut).map(core::mem::take).unwrap_or_default()
-    }
-
-    /// Makes a batch of `notifications`, and keeps a handle of it for [`reclaim`](Self::reclaim). `None` if there are none;
-    /// then the buffer serves the next batch.
-    pub fn publish(&mut self, notifications: Vec<Notification<T>>) -> Option<Batch<T>> {
-        let batch = match self.spare.pop() {
-            Some(mut place) => {
-                *Arc::get_mut(&mut place).expect("nobody else holds a spare one") = notifications;
-                Batch(place)
-            }
-            None => Batch::from(notifications),
-        };
-        if batch.is_empty() {
-            self.spare.push(batch.0);
+    /// Makes a batch of `notifications`, and keeps a handle of it for [`reclaim`](Self::reclaim). `None` if there are none.
+    /// What is left in their place is empty, and the memory of an earlier batch, if one came back: for the next commit.
+    pub fn publish(&mut self, notifications: &mut Vec<Notification<T>>) -> Option<Batch<T>> {
+        if notifications.is_empty() {
             return None;
         }
+        let mut place = self.spare.pop().unwrap_or_default();
+        core::mem::swap(Arc::get_mut(&mut place).expect("nobody else holds a spare one"), notifications);
+        let batch = Batch(place);
         self.kept += batch.len();
         self.out.push_back(batch.clone());
         Some(batch)

@@ -32,7 +32,7 @@ pub(super) fn join<T>(before: Entry<T>, after: Notification<T>) -> Joined<T> {
         (Entry::Change(Added { initial, cause, .. }), Updated { new, .. }) => {
             Joined::One(Entry::Change(Added { object: new, initial, cause }))
         }
-        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().clone())),
+        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().to_key())),
         (Entry::Change(Updated { old, .. }), Updated { new, cause, .. }) => {
             Joined::One(Entry::Change(Updated { old, new, cause }))
         }

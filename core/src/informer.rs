@@ -830,7 +830,7 @@ mod tests {
 
     /// Answers a job with nothing decoded of it.
     fn answer(machine: &mut Informer<DynamicObject>, job: &DecodeJob) {
-        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Vec::new() }));
+        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Default::default() }));
     }
 
     #[test]

@@ -56,7 +56,8 @@ pub use informer_core::controller::{
 };
 pub use informer_core::listener::{Cause, Notification, Overflow};
 pub use informer_core::object::{
-    DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
+    DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
+    VersionRef,
 };
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};

@@ -730,7 +730,6 @@ fn unreadable(item: &RawItem<'_>, resource: &Resource) -> Option<Fault> {
     if let Some(reason) = foreign(item, resource) {
         return Some(Fault::new(reason::UNDECODABLE, format_args!("an event holds a foreign object: {reason}")));
     }
-    item.key()
-        .is_none()
+    (!item.has_key())
         .then(|| Fault::new(reason::UNDECODABLE, "an event holds an object without a readable metadata.name"))
 }

@@ -487,8 +487,8 @@ impl<T> Store<T> {
         match item {
             // Only a list is probed for unchanged objects.
             Item::Unchanged(_) => {}
-            Item::Fresh { fresh, .. } => {
-                let known = self.find_bytes(Obj::key_bytes(&fresh.object));
+            Item::Fresh { known, fresh } => {
+                let known = self.find_near(known, Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
             Item::Gone { gone, .. } => {
@@ -619,6 +619,12 @@ impl<T> Store<T> {
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
     }
 
+    /// The same, if it may well lie in `known`: it did when its batch was probed.
+    fn find_near(&self, known: Option<Slot>, key: &[u8]) -> Option<Slot> {
+        let still = |slot: &Slot| self.slots.get(*slot).is_some_and(|object| Obj::key_bytes(object) == key);
+        known.filter(still).or_else(|| self.find_bytes(key))
+    }
+
     fn object(&self, slot: u32) -> &Obj<T> {
         self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
     }
@@ -735,4 +741,60 @@ pub struct PreparedIndex<T> {
 /// An index that was taken away.
 pub struct RemovedIndex {
     _index: Index,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Uid;
+    use alloc::vec;
+
+    fn object(name: &str, version: &str) -> Obj<()> {
+        Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ())
+    }
+
+    fn commit(store: &mut Store<()>, items: Vec<Item<()>>) -> Vec<String> {
+        let done = store.commit(Commit { change: Change::Events(items), version: None, told: Vec::new() });
+        done.notifications.iter().map(|told| format!("{told}")).collect()
+    }
+
+    #[test]
+    fn where_an_object_lay_when_it_was_probed_is_a_hint_and_no_more() {
+        let mut store = Store::new(7);
+        store.upsert(object("a", "1"));
+        let known = store.slot_of("web", "a").map(|(slot, _)| slot);
+        let fresh = |name: &str, version: &str, known| Item::Fresh { known, fresh: Fresh::bare(object(name, version)) };
+        let told = commit(
+            &mut store,
+            vec![
+                fresh("a", "2", known),
+                Item::Gone { known, gone: Gone::Last(object("a", "3")) },
+                fresh("b", "4", None), // where a lay
+                fresh("a", "5", known),
+                fresh("b", "6", None),
+            ],
+        );
+        assert_eq!(
+            told,
+            ["updated web/a@2 (was 1)", "deleted web/a@3", "added web/b@4", "added web/a@5", "updated web/b@6 (was 4)"]
+        );
+        assert_eq!(store.slot_of("web", "b").map(|(slot, _)| slot), known, "the place was used again");
+        assert_eq!((store.len(), store.version().as_str()), (2, "6"));
+    }
+
+    #[test]
+    fn a_store_stands_for_the_newest_version_that_events_carry() {
+        let mut store = Store::new(7);
+        store.version.set(VersionRef::of("8"));
+        let nameless = BadItem::new(None, Version::default(), "no name");
+        let items = vec![
+            Item::Fresh { known: None, fresh: Fresh::bare(object("a", "9")) },
+            Item::Gone { known: None, gone: Gone::Named { key: Key::new("web", "b"), version: Version::new("10") } },
+            Item::Bad { known: None, bad: nameless.clone() },
+        ];
+        assert_eq!(commit(&mut store, items), ["added web/a@9"]);
+        assert_eq!(store.version().as_str(), "10", "an event without one moves nothing");
+        assert!(commit(&mut store, vec![Item::Bad { known: None, bad: nameless }]).is_empty());
+        assert_eq!(store.version().as_str(), "10");
+    }
 }

@@ -130,6 +130,18 @@ impl<T> Channel<T> {
         self.wake();
     }
 
+    /// The initial state begins with what was preloaded, and is not complete.
+    pub(crate) fn begin(&self, snapshot: Snapshot<T>) {
+        self.fill(|ring| ring.begin(snapshot));
+        self.wake();
+    }
+
+    /// The initial state is complete.
+    pub(crate) fn complete(&self) {
+        self.fill(Ring::complete);
+        self.wake();
+    }
+
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.resync(snapshot));
         self.wake();

@@ -120,8 +120,21 @@ impl<T> Ring<T> {
 
     /// Begins with the initial state: an `Added` for each object of `snapshot`, then [`Delivery::Synced`].
     pub fn replay(&mut self, snapshot: Snapshot<T>) {
+        self.begin(snapshot);
+        self.complete();
+    }
+
+    /// Begins with an initial state that is not complete: what is pushed next belongs to it, up to
+    /// [`complete`](Self::complete).
+    pub fn begin(&mut self, snapshot: Snapshot<T>) {
         self.entries.push_back(Entry::Replay(Place { snapshot, at: 0 }));
-        self.entries.push_back(Entry::Synced);
+    }
+
+    /// The initial state is complete: then comes [`Delivery::Synced`].
+    pub fn complete(&mut self) {
+        if !self.disconnected {
+            self.entries.push_back(Entry::Synced);
+        }
     }
 
     /// Repeats each object of `snapshot` after everything that is buffered now. A ring that is merging has more news

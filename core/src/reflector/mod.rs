@@ -300,6 +300,14 @@ impl Reflector {
         }
     }
 
+    /// The cache has a state of an earlier run: the first list is asked for as a relist is. A version that is no decimal
+    /// number, the server might refuse for ever.
+    pub(crate) fn preloaded(&mut self, version: Version) {
+        if version.is_decimal() {
+            self.memory.version = version;
+        }
+    }
+
     pub(crate) fn config(&self) -> &ReflectorConfig {
         &self.config
     }

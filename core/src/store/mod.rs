@@ -28,6 +28,7 @@
 //! ```
 
 mod def;
+mod freshness;
 mod index;
 mod postings;
 mod slots;
@@ -35,6 +36,7 @@ mod staged;
 mod value;
 
 pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
+pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
@@ -116,6 +118,20 @@ impl<T> Commit<T> {
     /// True for a list: a driver may then build the result aside and swap it in.
     pub fn is_list(&self) -> bool {
         matches!(self.change, Change::Replace(_))
+    }
+
+    /// The objects that it brings in, in order, before anybody can see them.
+    pub fn objects(&self) -> impl Iterator<Item = &Obj<T>> {
+        let (items, listed) = match &self.change {
+            Change::Events(items) => (items.as_slice(), &[][..]),
+            Change::Replace(staged) => (&[][..], staged.fresh.as_slice()),
+            Change::Nothing => (&[][..], &[][..]),
+        };
+        let events = items.iter().filter_map(|item| match item {
+            Item::Fresh { fresh, .. } => Some(&fresh.object),
+            Item::Unchanged(_) | Item::Gone { .. } | Item::Bad { .. } => None,
+        });
+        events.chain(listed.iter().flatten().map(|fresh| &fresh.object))
     }
 
     /// The staged list, if it is one.
@@ -225,6 +241,10 @@ pub struct Store<T> {
     /// Moves with every object that comes, changes or goes.
     revision: u64,
     populated: bool,
+    /// It had a state before the first list of this run.
+    preloaded: bool,
+    /// Moves with every list that is older than the one before.
+    set_backs: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -241,6 +261,8 @@ impl<T> Clone for Store<T> {
             version: self.version.clone(),
             revision: self.revision,
             populated: self.populated,
+            preloaded: self.preloaded,
+            set_backs: self.set_backs,
         }
     }
 }
@@ -259,6 +281,8 @@ impl<T> Store<T> {
             version: Version::<String>::default(),
             revision: 0,
             populated: false,
+            preloaded: false,
+            set_backs: 0,
         }
     }
 
@@ -286,6 +310,11 @@ impl<T> Store<T> {
     /// objects.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often a list was older than what the store stood for: the server was set back (C25).
+    pub fn set_backs(&self) -> u64 {
+        self.set_backs
     }
 
     /// The object of a key, `namespace/name` or `name`.
@@ -373,6 +402,11 @@ impl<T> Store<T> {
         self.quarantine.values()
     }
 
+    /// The newest version of a key, if it could not be built.
+    pub fn quarantined_key(&self, key: &str) -> Option<&BadItem> {
+        self.quarantine.get(key)
+    }
+
     /// True if the server has a newer version of this object that could not be decoded.
     pub fn is_stale_key(&self, key: &str) -> bool {
         self.find(key).is_some_and(|slot| self.stale.contains(slot))
@@ -448,6 +482,24 @@ impl<T> Store<T> {
         old
     }
 
+    /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
+    /// first list tells what changed since. Of a key that comes twice the last object counts.
+    ///
+    /// # Panics
+    ///
+    /// If the store has an object or stood for a version before: what it has is newer.
+    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) {
+        assert!(self.is_empty() && self.version.is_empty(), "only an empty store can be preloaded");
+        for object in objects {
+            let fresh = self.indexers.fresh(object);
+            let known = self.find(fresh.object.key().as_str());
+            self.put(known, fresh);
+        }
+        self.version.set(version.borrowed());
+        self.preloaded = true;
+        self.check();
+    }
+
     /// Takes an object out by hand: for a store without an informer.
     pub fn remove(&mut self, key: &str) -> Option<Obj<T>> {
         let slot = self.find(key)?;
@@ -474,7 +526,11 @@ impl<T> Store<T> {
                 }
                 done.receipt.spare.items = items;
             }
-            Change::Replace(staged) => self.replace(staged, &mut done),
+            Change::Replace(staged) => {
+                let set_back = commit.version.as_ref().is_some_and(|version| version.is_before(&self.version));
+                self.set_backs += u64::from(set_back);
+                self.replace(staged, &mut done);
+            }
         }
         if let Some(version) = commit.version {
             self.version.set(version.borrowed());
@@ -508,7 +564,7 @@ impl<T> Store<T> {
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
     fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
-        done.receipt.first_list = !self.populated && self.is_empty();
+        done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
             self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();

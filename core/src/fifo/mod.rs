@@ -21,7 +21,7 @@
 //! let (mut in_order, mut per_key) = (InOrderQueue::default(), DeltaFifo::new());
 //! for version in ["1", "2"] {
 //!     in_order.push_event(ItemKind::Modified, pod(version));
-//!     per_key.update(pod(version));
+//!     per_key.update(pod(version)).unwrap();
 //! }
 //! let (mut one, mut other) = (Store::new(1), Store::new(1));
 //! let told = one.commit(in_order.pop().unwrap()).notifications;
@@ -30,8 +30,11 @@
 
 mod delta;
 mod in_order;
+mod lines;
 
-pub use delta::{Delta, DeltaFifo, DeltaKind, DeltaObject, Deltas, KnownObjects, NothingKnown, Tombstone};
+pub use delta::{
+    Delta, DeltaFifo, DeltaKind, DeltaObject, Deltas, EXACT_DELTAS, KeyOf, KnownObjects, NothingKnown, Tombstone,
+};
 pub use in_order::{COMMIT_EVENTS, InOrderQueue};
 
 #[cfg(test)]
@@ -152,14 +155,14 @@ mod tests {
     impl Queue for PerKey {
         fn event(&mut self, kind: ItemKind, object: Obj<()>) {
             match kind {
-                ItemKind::Listed | ItemKind::Added => self.queue.add(object),
-                ItemKind::Modified => self.queue.update(object),
-                ItemKind::Deleted => self.queue.delete(object.into(), &self.store),
+                ItemKind::Listed | ItemKind::Added => self.queue.add(object).unwrap(),
+                ItemKind::Modified => self.queue.update(object).unwrap(),
+                ItemKind::Deleted => self.queue.delete(object.into(), &self.store).unwrap(),
             }
         }
 
         fn list(&mut self, objects: &[Obj<()>]) {
-            self.queue.replace(objects.iter().cloned(), &self.store);
+            self.queue.replace(objects.iter().cloned(), &self.store).unwrap();
         }
 
         fn resync(&mut self) {

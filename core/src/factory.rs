@@ -99,7 +99,7 @@ pub struct Fingerprint(BTreeMap<&'static str, String>);
 impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
-        let InformerConfig { reflector, strict_decode } = config;
+        let InformerConfig { reflector, strict_decode, queue } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,
@@ -113,6 +113,7 @@ impl Fingerprint {
         } = reflector;
         Fingerprint::default()
             .with("strict decode", strict_decode)
+            .with("queue", queue)
             .with("list strategy", format_args!("{strategy:?}"))
             .with("page size", page_size)
             .with("watch timeout", format_args!("{min_watch_timeout:?}"))
@@ -245,6 +246,7 @@ impl<V> fmt::Debug for Registry<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fifo::QueueKind;
     use crate::reflector::ListStrategy;
 
     fn config() -> InformerConfig {
@@ -323,7 +325,8 @@ mod tests {
     #[test]
     fn other_options_are_an_error_that_names_the_informer_and_the_option() {
         type Change = fn(&mut InformerConfig);
-        let changes: [(&str, Change); 6] = [
+        let changes: [(&str, Change); 7] = [
+            ("queue", |config| config.queue = QueueKind::DeltaFifo),
             ("strict decode", |config| config.strict_decode = true),
             ("list strategy", |config| config.reflector.strategy = ListStrategy::Paged),
             ("page size", |config| config.reflector.page_size = 7),

@@ -10,6 +10,7 @@ use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
+use informer_core::fifo::QueueKind;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
@@ -105,6 +106,12 @@ impl<T: 'static> InformerSpec<T> {
     /// Waits and bounds of the reflector.
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.config.reflector.tuning = tuning;
+        self
+    }
+
+    /// In which order the changes of a watch are applied. That of the wire by default.
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.config.queue = queue;
         self
     }
 

@@ -55,15 +55,7 @@ impl<T> Default for InOrderQueue<T> {
 impl<T> InOrderQueue<T> {
     /// Queues one event of a watch by hand. A kind of `Listed` counts as `Added`.
     pub fn push_event(&mut self, kind: ItemKind, object: Obj<T>) {
-        self.push(match kind {
-            ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
-                Item::Fresh { known: None, fresh: Fresh::bare(object) }
-            }
-            ItemKind::Deleted => {
-                let (key, version) = (object.key().clone(), object.version().clone());
-                Item::Gone { known: None, key, version, last: Some(object) }
-            }
-        });
+        self.push(item_of(kind, object));
     }
 
     /// Queues a complete list by hand, which stands for `version`; what `store` has at the same uid and version stays.
@@ -73,18 +65,7 @@ impl<T> InOrderQueue<T> {
     /// If something is queued: the list is compared with the store as it is, so commit what came before it first.
     pub fn push_list(&mut self, list: impl IntoIterator<Item = Obj<T>>, version: Version, store: &Store<T>) {
         assert!(self.is_empty(), "commit what is queued before a list: it is compared with the store");
-        let mut staged = Staged::default();
-        for object in list {
-            let known = store.slot_of(object.key().namespace(), object.key().name());
-            staged.push(match known {
-                Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
-                    Item::Unchanged(slot)
-                }
-                Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
-                None => Item::Fresh { known: None, fresh: Fresh::bare(object) },
-            });
-        }
-        self.replace(staged, version);
+        self.replace(staged(list, store), version);
     }
 
     /// Queues one event of a watch.
@@ -136,4 +117,33 @@ impl<T> InOrderQueue<T> {
             }
         }
     }
+}
+
+/// One event that was decoded elsewhere.
+pub(super) fn item_of<T>(kind: ItemKind, object: Obj<T>) -> Item<T> {
+    match kind {
+        ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
+            Item::Fresh { known: None, fresh: Fresh::bare(object) }
+        }
+        ItemKind::Deleted => {
+            let (key, version) = (object.key().clone(), object.version().clone());
+            Item::Gone { known: None, key, version, last: Some(object) }
+        }
+    }
+}
+
+/// A list that was decoded elsewhere, compared with what `store` has.
+pub(super) fn staged<T>(list: impl IntoIterator<Item = Obj<T>>, store: &Store<T>) -> Staged<T> {
+    let mut staged = Staged::default();
+    for object in list {
+        let known = store.slot_of(object.key().namespace(), object.key().name());
+        staged.push(match known {
+            Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
+                Item::Unchanged(slot)
+            }
+            Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
+            None => Item::Fresh { known: None, fresh: Fresh::bare(object) },
+        });
+    }
+    staged
 }

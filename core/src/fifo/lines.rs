@@ -23,9 +23,7 @@ pub(super) trait Happened: Sized {
     fn end(&self) -> Option<End>;
 
     /// Takes in what happened next, where both leave the object there and there is no room for both.
-    fn absorb(&mut self, next: Self) {
-        *self = next;
-    }
+    fn absorb(&mut self, next: Self);
 }
 
 pub(super) struct Line<D> {

@@ -1,5 +1,8 @@
 //! Handlers: a ring behind its lock, and what a user holds of it.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::Error;
 use crate::guard;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};

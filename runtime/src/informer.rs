@@ -1,5 +1,8 @@
 //! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::{Error, Lagging};
 use crate::factory::Shared;
 use crate::guard;

@@ -32,6 +32,8 @@ pub mod observe;
 pub mod outgoing;
 pub mod pages;
 mod replaced;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod store;
 pub mod sync;
 pub mod tls;

@@ -99,7 +99,7 @@ pub struct Fingerprint(BTreeMap<&'static str, String>);
 impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
-        let InformerConfig { reflector, strict_decode, queue } = config;
+        let InformerConfig { reflector, strict_decode, queue, in_flight_bytes, min_resync } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,
@@ -118,6 +118,8 @@ impl Fingerprint {
             .with("page size", page_size)
             .with("watch timeout", format_args!("{min_watch_timeout:?}"))
             .with("limits", format_args!("{limits:?}"))
+            .with("bytes in flight", in_flight_bytes)
+            .with("least resync", format_args!("{min_resync:?}"))
             .with("tuning", format_args!("{tuning:?}"))
     }
 
@@ -325,13 +327,15 @@ mod tests {
     #[test]
     fn other_options_are_an_error_that_names_the_informer_and_the_option() {
         type Change = fn(&mut InformerConfig);
-        let changes: [(&str, Change); 7] = [
+        let changes: [(&str, Change); 9] = [
             ("queue", |config| config.queue = QueueKind::DeltaFifo),
             ("strict decode", |config| config.strict_decode = true),
             ("list strategy", |config| config.reflector.strategy = ListStrategy::Paged),
             ("page size", |config| config.reflector.page_size = 7),
             ("watch timeout", |config| config.reflector.min_watch_timeout = core::time::Duration::from_secs(9)),
             ("limits", |config| config.reflector.limits.depth = 9),
+            ("bytes in flight", |config| config.in_flight_bytes = 9),
+            ("least resync", |config| config.min_resync = core::time::Duration::from_secs(9)),
             ("tuning", |config| config.reflector.tuning.pages = 9),
         ];
         let (scope, options) = (Scope::of(&config().reflector), Fingerprint::of(&config()));

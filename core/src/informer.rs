@@ -57,9 +57,9 @@
 //!                 informer.handle(Time::ZERO, Input::Decoded(decoded));
 //!             }
 //!             Output::Commit(commit) => {
-//!                 let done = store.commit(commit);
-//!                 done.notifications.into_iter().for_each(|n| ring.push(n));
-//!                 informer.handle(Time::ZERO, Input::Committed(done.receipt));
+//!                 let mut done = store.commit(commit);
+//!                 done.notifications.drain(..).for_each(|n| ring.push(n));
+//!                 informer.handle(Time::ZERO, Input::Committed(done.into_receipt()));
 //!             }
 //!             Output::Attach(_) => ring.replay(store.snapshot()),
 //!             Output::Wait(_) => break,
@@ -86,7 +86,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Raw bytes that wait to be decoded before the machine asks for a pause of the body.
+/// Raw bytes that wait to be decoded before the machine asks for a pause of the body, unless
+/// [configured](InformerConfig::in_flight_bytes): some thousand objects, so that a driver always has work.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Raw bytes that are decoded at a time. What arrives in small pieces while a batch is decoded waits as one batch, so that
@@ -97,7 +98,7 @@ pub const DECODE_BYTES: usize = 256 * 1024;
 /// and still take room.
 const WAITING_WORK: usize = 1024;
 
-/// The least resync period: a smaller one is raised to it.
+/// The least resync period, client-go's, unless [configured](InformerConfig::min_resync): a smaller one is raised to it.
 pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
 /// Names a handler of one informer; the driver picks the number.
@@ -114,12 +115,22 @@ pub struct InformerConfig {
     pub strict_decode: bool,
     /// In which order the changes of a watch are applied: that of the wire by default.
     pub queue: QueueKind,
+    /// Raw bytes that wait to be decoded before the body is paused; it goes on at half of that.
+    pub in_flight_bytes: usize,
+    /// The least resync period: a smaller one is raised to it.
+    pub min_resync: Duration,
 }
 
 impl InformerConfig {
     /// The defaults, for `resource` in all namespaces.
     pub fn new(resource: Resource) -> Self {
-        InformerConfig { reflector: ReflectorConfig::new(resource), strict_decode: false, queue: QueueKind::default() }
+        InformerConfig {
+            reflector: ReflectorConfig::new(resource),
+            strict_decode: false,
+            in_flight_bytes: IN_FLIGHT_BYTES,
+            min_resync: MIN_RESYNC,
+            queue: QueueKind::default(),
+        }
     }
 }
 
@@ -159,7 +170,7 @@ pub enum Input<'a, T> {
     /// A batch is decoded; the answer to [`Output::Decode`].
     Decoded(Decoded<T>),
     /// A change is in the store; the answer to [`Output::Commit`].
-    Committed(Receipt),
+    Committed(Receipt<T>),
     /// Time passed.
     Tick,
     /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
@@ -172,7 +183,7 @@ pub enum Input<'a, T> {
     AddHandler {
         /// Its number; one that was never used before.
         id: HandlerId,
-        /// Repeat everything in this period; at least [`MIN_RESYNC`].
+        /// Repeat everything in this period; at least [`InformerConfig::min_resync`].
         resync: Option<Duration>,
     },
     /// A handler goes.
@@ -223,7 +234,7 @@ pub enum Notice {
     Failure(Failure),
     /// The first complete list is in the store.
     Synced,
-    /// A resync period below [`MIN_RESYNC`] was raised to it.
+    /// A resync period below [`InformerConfig::min_resync`] was raised to it.
     ResyncRaised {
         /// Whose.
         handler: HandlerId,
@@ -271,6 +282,8 @@ struct Held {
 pub struct Informer<T> {
     reflector: Reflector,
     strict: bool,
+    in_flight_bytes: usize,
+    min_resync: Duration,
     clock: Clock,
     work: VecDeque<Work>,
     /// Bytes in `work`, those that are being decoded included.
@@ -315,6 +328,8 @@ impl<T> Informer<T> {
         let name = format!("{resource:?} {namespace:?} {label_selector:?} {field_selector:?}");
         Informer {
             strict: config.strict_decode,
+            in_flight_bytes: config.in_flight_bytes,
+            min_resync: config.min_resync,
             reflector: Reflector::new(config.reflector, Rng::derive(seed, &name)),
             clock: Clock::default(),
             work: VecDeque::new(),
@@ -473,7 +488,7 @@ impl<T> Informer<T> {
         if self.reflector.in_flight() != Some(held.id) {
             return true;
         }
-        if self.waiting_bytes > IN_FLIGHT_BYTES / 2 || self.work.len() > WAITING_WORK {
+        if self.waiting_bytes > self.in_flight_bytes / 2 || self.work.len() > WAITING_WORK {
             self.held = Some(held);
             return false;
         }
@@ -659,9 +674,10 @@ impl<T> Informer<T> {
         }
     }
 
-    fn committed(&mut self, now: Time, receipt: Receipt) {
+    fn committed(&mut self, now: Time, receipt: Receipt<T>) {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
+        self.queue.give_back(receipt.spare);
         for bad in receipt.quarantined {
             let config = self.reflector.config();
             self.failure(Failure {
@@ -692,7 +708,7 @@ impl<T> Informer<T> {
     fn add_handler(&mut self, now: Time, id: HandlerId, resync: Option<Duration>) {
         assert!(self.handlers.iter().all(|handler| handler.id != id), "{id:?} is in use: give each handler its own");
         let asked = resync.filter(|period| !period.is_zero());
-        let resync = asked.map(|period| period.max(MIN_RESYNC));
+        let resync = asked.map(|period| period.max(self.min_resync));
         if let (Some(asked), true) = (asked, asked != resync) {
             self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
         }
@@ -723,13 +739,13 @@ impl<T> Informer<T> {
     /// Pauses the body while too much waits to be decoded, and goes on at half of that.
     fn flow(&mut self, now: Time) {
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > IN_FLIGHT_BYTES || self.held.is_some() => {
+            (None, Some(id)) if self.waiting_bytes > self.in_flight_bytes || self.held.is_some() => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
             (Some(paused), Some(id))
-                if paused == id && self.waiting_bytes <= IN_FLIGHT_BYTES / 2 && self.held.is_none() =>
+                if paused == id && self.waiting_bytes <= self.in_flight_bytes / 2 && self.held.is_none() =>
             {
                 self.paused = None;
                 self.reflector.resume(now, paused);

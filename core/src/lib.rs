@@ -32,4 +32,4 @@ pub mod store;
 pub mod time;
 pub mod wire;
 
-pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};
+pub use object::{DynamicObject, Key, KeyRef, Obj, Object, ObjectMeta, Resource, Uid, UidRef, Version, VersionRef};

@@ -270,7 +270,7 @@ impl Connector {
         }
         let (stream, version) = self.dialer.dial(within).await?;
         let line = if version == HttpVersion::Http2 {
-            let connection = http2::open(stream).await?;
+            let connection = http2::open(stream, self.dialer.pings()).await?;
             let place =
                 connection.place().ok_or_else(|| Fault::Refused("the server allows no HTTP/2 stream".into()))?;
             lane.open.lock().push(connection);

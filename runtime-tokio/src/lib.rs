@@ -63,7 +63,7 @@ pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::IndexValue;
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
-pub use informer_runtime::config::HttpVersion;
+pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};

@@ -25,7 +25,10 @@
 //!         match drive.poll(clock.now()) {
 //!             IoAction::Send(request) => requests.push(request),
 //!             IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {} // there is no connection
-//!             IoAction::Wait(_deadline) => return requests,
+//!             IoAction::Wait(_deadline) => {
+//!                 drive.rest(); // nothing has come meanwhile
+//!                 return requests;
+//!             }
 //!         }
 //!     }
 //! };
@@ -246,7 +249,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     if !is_list {
                         self.replaced.keep(&committed.notifications);
                     }
-                    self.machine.handle(now, Input::Committed(committed.receipt));
+                    self.machine.handle(now, Input::Committed(committed.into_receipt()));
                     for id in fallen {
                         if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
                             channel.disconnect();

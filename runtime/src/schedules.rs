@@ -10,7 +10,7 @@ use shuttle::{Config, Runner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Schedules of each kind where there are too many for all of them.
-const SCHEDULES: usize = 1_500;
+const SCHEDULES: usize = 1_000;
 
 /// The most orders that are tried where all of them should be: beyond it a test is too large to be one for [`always`].
 const ALL: usize = 200_000;
@@ -54,7 +54,7 @@ pub(crate) fn often(check: fn()) {
 ///
 /// If it does not, with the schedule.
 pub(crate) fn seldom(check: fn()) {
-    drawn(SCHEDULES / 5, check);
+    drawn(SCHEDULES / 4, check);
 }
 
 fn drawn(schedules: usize, check: fn()) {

@@ -31,8 +31,8 @@ impl<T> SharedStore<T> {
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
-        self.store.read().get(key.as_str()).cloned()
+    pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
+        self.store.read().get(key.as_ref()).cloned()
     }
 
     /// All objects at this instant, for a walk that holds up nobody.

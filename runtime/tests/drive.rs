@@ -67,7 +67,10 @@ impl Hand {
                     self.last = Some(request.id);
                     sent.push(request);
                 }
-                IoAction::Wait(deadline) => return (sent, deadline),
+                IoAction::Wait(deadline) => {
+                    self.drive.rest();
+                    return (sent, deadline);
+                }
                 IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
             }
         }
@@ -532,7 +535,7 @@ fn an_index_speaks_the_type_of_its_values() {
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b", "longer"]);
     let by_length = informer.index("length", |object: &Obj<DynamicObject>| object.key().name().len());
-    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().clone()));
+    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().to_key()));
     let by_label = informer.label_index("l");
     hand.watch("ADDED", "at-least-ten", 6, "x");
     hand.watch("ADDED", "cc", 7, "x");

@@ -67,7 +67,7 @@
 use super::lines::{End, Happened, Line, Lines};
 use crate::decode::BadItem;
 use crate::listener::{Cause, Notification};
-use crate::object::{DecodeError, Key, Obj};
+use crate::object::{DecodeError, Key, KeyRef, Obj};
 use crate::store::{Store, same_incarnation};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -326,7 +326,7 @@ impl<T> DeltaFifo<T> {
         let (object, outcome) = match object {
             DeltaObject::Tombstone(tombstone) => (DeltaObject::Tombstone(tombstone), Ok(())),
             DeltaObject::Object(object) => {
-                let key = object.key().clone();
+                let key = object.key().to_key();
                 match self.transform(object) {
                     Ok(object) => (DeltaObject::Object(object), Ok(())),
                     Err(bad) => {
@@ -355,7 +355,7 @@ impl<T> DeltaFifo<T> {
         let list = list.into_iter().map(|object| self.transform(object)).collect::<Result<Vec<_>, _>>()?;
         let mut keys = BTreeSet::new();
         for object in list {
-            keys.insert(object.key().clone());
+            keys.insert(object.key().to_key());
             self.queue(Delta::of(self.listed, object));
         }
         let mut gone: Vec<Tombstone<T>> = Vec::new();
@@ -370,8 +370,9 @@ impl<T> DeltaFifo<T> {
         }
         for object in known.iter() {
             let key = object.key();
-            if !keys.contains(key) && self.lines.get(key.as_str()).is_none() && !self.is_in_hand(key.as_str()) {
-                gone.push(Tombstone { key: key.clone(), last: Some(object.clone()) });
+            let queued = self.lines.get(key.as_str()).is_some() || self.is_in_hand(key.as_str());
+            if !queued && !keys.contains(key.as_str()) {
+                gone.push(Tombstone { key: key.to_key(), last: Some(object.clone()) });
             }
         }
         let first = !self.populated;
@@ -497,7 +498,7 @@ impl<T> DeltaFifo<T> {
 
     fn transform(&self, object: Obj<T>) -> Result<Obj<T>, BadItem> {
         let Some(transform) = &self.transform else { return Ok(object) };
-        let (key, uid, version) = (object.key().clone(), object.uid().clone(), object.version().clone());
+        let (key, uid, version) = (object.key().to_key(), object.uid().to_uid(), object.version().to_version());
         match transform(&object) {
             Ok(value) => Ok(Obj::new(key, uid, version, value)),
             Err(refused) => Err(BadItem::new(Some(key), version, refused)),
@@ -505,7 +506,7 @@ impl<T> DeltaFifo<T> {
     }
 
     fn queue(&mut self, delta: Delta<T>) {
-        let key = delta.object.key().clone();
+        let key = delta.object.key().to_key();
         self.lines.push(&key, delta);
     }
 }
@@ -534,10 +535,10 @@ impl<T> Delta<T> {
 
 impl<T> DeltaObject<T> {
     /// Which object.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> KeyRef<'_> {
         match self {
             DeltaObject::Object(object) => object.key(),
-            DeltaObject::Tombstone(tombstone) => &tombstone.key,
+            DeltaObject::Tombstone(tombstone) => tombstone.key.borrowed(),
         }
     }
 
@@ -605,7 +606,7 @@ impl<T> Deltas<T> {
                 (_, DeltaObject::Object(new)) => new,
                 (_, DeltaObject::Tombstone(_)) => unreachable!("a tombstone comes with Deleted only"),
             };
-            let same = |old: &Obj<T>| *old.uid() == *new.uid() && *old.version() == *new.version();
+            let same = |old: &Obj<T>| old.uid() == new.uid() && old.version() == new.version();
             if kind == DeltaKind::Replaced && store.get(self.key.as_str()).is_some_and(same) {
                 continue;
             }

@@ -12,9 +12,9 @@
 
 use super::in_order::COMMIT_EVENTS;
 use super::lines::{End, Happened, Lines};
-use crate::decode::Item;
+use crate::decode::{Gone, Item};
 use crate::object::{Key, Version};
-use crate::store::{Change, Commit, Staged};
+use crate::store::{Change, Commit, Moves, Staged};
 use alloc::vec::{self, Vec};
 
 pub(crate) struct PerKeyQueue<T> {
@@ -36,16 +36,18 @@ impl<T> PerKeyQueue<T> {
     /// Queues one event of a watch.
     pub(crate) fn push(&mut self, item: Item<T>) {
         self.check();
-        self.version = item.version().filter(|version| !version.is_empty()).cloned().or(self.version.take());
+        if let Some(version) = item.version().filter(|version| !version.is_empty()) {
+            self.version = Some(version.to_version());
+        }
         match &item {
             // Only a list is probed for unchanged objects.
             Item::Unchanged(_) => {}
             Item::Fresh { fresh, .. } => {
-                let key = fresh.object.key().clone();
+                let key = fresh.object.key().to_key();
                 self.lines.push(&key, item);
             }
-            Item::Gone { key, .. } => {
-                let key = key.clone();
+            Item::Gone { gone, .. } => {
+                let key = gone.key().to_key();
                 self.lines.push(&key, item);
             }
             // Those without a key are one line: they are reported, and change nothing.
@@ -86,22 +88,22 @@ impl<T> PerKeyQueue<T> {
         }
         if !items.is_empty() {
             let last = self.begun.as_slice().is_empty() && self.lines.len() == 0;
-            let version = if last { self.version.take() } else { None };
-            return Some(Commit { change: Change::Events(items), version });
+            let version = self.version.take_if(|_| last).map_or(Moves::No, Moves::To);
+            return Some(Commit { change: Change::Events(items), version, told: Vec::new() });
         }
         if let Some(version) = self.version.take() {
-            return Some(Commit { change: Change::Nothing, version: Some(version) });
+            return Some(Commit { change: Change::Nothing, version: Moves::To(version), told: Vec::new() });
         }
         let (staged, version) = self.list.take()?;
-        Some(Commit { change: Change::Replace(staged), version: Some(version) })
+        Some(Commit { change: Change::Replace(staged), version: Moves::To(version), told: Vec::new() })
     }
 }
 
 impl<T> Happened for Item<T> {
     fn end(&self) -> Option<End> {
         match self {
-            Item::Gone { last: Some(_), .. } => Some(End::Seen),
-            Item::Gone { last: None, .. } => Some(End::Inferred),
+            Item::Gone { gone: Gone::Last(_), .. } => Some(End::Seen),
+            Item::Gone { gone: Gone::Named { .. }, .. } => Some(End::Inferred),
             Item::Unchanged(_) | Item::Fresh { .. } | Item::Bad { .. } => None,
         }
     }

@@ -4,7 +4,7 @@ use super::in_order::InOrderQueue;
 use super::per_key::PerKeyQueue;
 use crate::decode::Item;
 use crate::object::Version;
-use crate::store::{Commit, Staged};
+use crate::store::{Commit, Spare, Staged};
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -68,6 +68,14 @@ impl<T> Queue<T> {
         match self {
             Queue::InOrder(queue) => queue.bookmark(version),
             Queue::PerKey(queue) => queue.bookmark(version),
+        }
+    }
+
+    /// Takes back the memory of a commit that is done, where the next one can use it.
+    pub(crate) fn give_back(&mut self, spare: Spare<T>) {
+        match self {
+            Queue::InOrder(queue) => queue.give_back(spare),
+            Queue::PerKey(_) => drop(spare),
         }
     }
 

@@ -37,7 +37,7 @@ mod notification;
 
 pub use notification::{Cause, Notification};
 
-use crate::object::Key;
+use crate::object::{Key, KeyRef};
 use crate::store::Snapshot;
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -305,12 +305,12 @@ impl<T> Ring<T> {
     }
 
     fn merge(&mut self, notification: Notification<T>) {
-        let key = notification.key().clone();
+        let key = notification.key().to_key();
         let hash = self.hasher.hash_one(&key);
         let last = self.merging.as_ref().expect("the ring is merging");
-        let Some(number) = last.find(hash, |number| self.key_of(*number) == Some(&key)).copied() else {
+        let Some(number) = last.find(hash, |number| self.key_of(*number) == Some(key.borrowed())).copied() else {
             self.append(notification);
-            self.remember(hash, &key);
+            self.remember(hash, key.borrowed());
             return;
         };
         let at = (number - self.first) as usize;
@@ -333,7 +333,7 @@ impl<T> Ring<T> {
             Joined::Two(before, after) => {
                 self.entries[at] = before;
                 self.append(after);
-                self.remember(hash, &key);
+                self.remember(hash, key.borrowed());
             }
         }
         if self.nothings > 64 && self.nothings > self.entries.len() / 2 {
@@ -344,7 +344,7 @@ impl<T> Ring<T> {
     }
 
     /// Makes the entry that was appended last the open one of its key.
-    fn remember(&mut self, hash: u64, key: &Key) {
+    fn remember(&mut self, hash: u64, key: KeyRef<'_>) {
         let number = self.first + self.entries.len() as u64 - 1;
         let mut last = self.merging.take().expect("the ring is merging");
         match last.find_mut(hash, |other| self.key_of(*other) == Some(key)) {
@@ -364,7 +364,7 @@ impl<T> Ring<T> {
         }
     }
 
-    fn key_of(&self, number: u64) -> Option<&Key> {
+    fn key_of(&self, number: u64) -> Option<KeyRef<'_>> {
         self.entries.get(number.checked_sub(self.first)? as usize)?.key()
     }
 
@@ -374,10 +374,10 @@ impl<T> Ring<T> {
 }
 
 impl<T> Entry<T> {
-    fn key(&self) -> Option<&Key> {
+    fn key(&self) -> Option<KeyRef<'_>> {
         match self {
             Entry::Change(notification) => Some(notification.key()),
-            Entry::Nothing(key) => Some(key),
+            Entry::Nothing(key) => Some(key.borrowed()),
             Entry::Replay(_) | Entry::Resync(_) | Entry::Synced => None,
         }
     }
@@ -403,7 +403,7 @@ fn join<T>(before: Entry<T>, after: Notification<T>) -> Joined<T> {
         (Entry::Change(Added { initial, cause, .. }), Updated { new, .. }) => {
             Joined::One(Entry::Change(Added { object: new, initial, cause }))
         }
-        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().clone())),
+        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().to_key())),
         (Entry::Change(Updated { old, .. }), Updated { new, cause, .. }) => {
             Joined::One(Entry::Change(Updated { old, new, cause }))
         }

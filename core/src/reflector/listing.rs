@@ -13,9 +13,9 @@ use super::failure::{Fault, reason};
 use super::stream::AT_A_TIME;
 use super::tuning::Tuning;
 use super::{Ask, Effect, End, Phase, Reflector, State};
-use crate::object::Version;
+use crate::object::{Resource, Version};
 use crate::time::{Deadline, Time};
-use crate::wire::{Body, Head, Limits, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError};
+use crate::wire::{Body, Head, Limits, ListDecoder, ListEnd, RawBatch, Status, Verb, WireError, excerpt};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -188,6 +188,10 @@ impl Reflector {
 
     /// A page is complete.
     fn page(&mut self, now: Time, mut listing: Listing, end: ListEnd) {
+        if let Some(text) = other_list(&self.config.resource, &end) {
+            self.listing_failed(now, Fault::new(reason::UNDECODABLE, text), Wait::Step);
+            return;
+        }
         if end.version.is_unset() {
             let text = format!("the list has no metadata.resourceVersion to watch from (it says {:?})", end.version);
             self.listing_failed(now, Fault::new(reason::UNDECODABLE, text), Wait::Step);
@@ -337,4 +341,21 @@ impl Reflector {
         self.discard();
         self.fail(now, Phase::Listing, fault, wait, Next::List);
     }
+}
+
+/// Why a list is not one of `resource`, if that can be told. An answer that went astray must not delete what is cached: it
+/// need not have items that would show it. A custom resource names the kind of its list as it likes (`spec.names.listKind`);
+/// its group always has a dot, and groups without one are Kubernetes' own.
+fn other_list(resource: &Resource, end: &ListEnd) -> Option<String> {
+    if resource.group.contains('.') || end.kind == "List" {
+        return None;
+    }
+    let of = end.kind.strip_suffix("List").unwrap_or_default();
+    let wrong_kind = !of.is_empty() && !resource.kind.is_empty() && of != resource.kind;
+    let wrong_version = !end.api_version.is_empty() && !resource.is_api_version(&end.api_version);
+    (wrong_kind || wrong_version).then(|| {
+        let [kind, version] = [&end.kind, &end.api_version].map(|text| excerpt(text.as_bytes()));
+        let (expected, of) = (&resource.kind, resource.api_version());
+        format!("the body is a {kind} of {version}, not a {expected}List of {of}: something on the way answers for another path")
+    })
 }

@@ -42,9 +42,9 @@ pub use value::{IndexValue, IndexValues, Values};
 pub(crate) use def::Source;
 pub(crate) use index::Index;
 
-use crate::decode::{BadItem, Guard, Indexers, Item, NoGuard};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard};
 use crate::listener::{Cause, Notification};
-use crate::object::{Key, Obj, Uid, Version};
+use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -88,7 +88,7 @@ impl<T> Fresh<T> {
             (ran, _) => {
                 let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
                 let reason = format!("an index function panicked: {panic}");
-                Err(BadItem::new(Some(self.object.key().clone()), self.object.version().clone(), reason))
+                Err(BadItem::new(Some(self.object.key().to_key()), self.object.version().to_version(), reason))
             }
         }
     }
@@ -98,11 +98,22 @@ impl<T> Fresh<T> {
 pub struct Commit<T> {
     pub(crate) change: Change<T>,
     /// The version that the store stands for afterwards.
-    pub(crate) version: Option<Version>,
+    pub(crate) version: Moves,
+    /// Where notifications are to go.
+    pub(crate) told: Vec<Notification<T>>,
+}
+
+/// Where the version of the store moves to with a commit.
+pub(crate) enum Moves {
+    /// To that of the last event that has one: all that came before it is applied.
+    WithEvents,
+    To(Version),
+    /// It stays: an older change waits.
+    No,
 }
 
 pub(crate) enum Change<T> {
-    /// Events of a watch, in order.
+    /// Events of a watch.
     Events(Vec<Item<T>>),
     /// A complete list.
     Replace(Staged<T>),
@@ -152,30 +163,60 @@ impl<T> Commit<T> {
     }
 }
 
+/// The memory of a commit, which goes around: out of the machine with a [`Commit`], and back with its [`Receipt`].
+pub(crate) struct Spare<T> {
+    pub(crate) items: Vec<Item<T>>,
+    pub(crate) told: Vec<Notification<T>>,
+}
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Spare { items: Vec::new(), told: Vec::new() }
+    }
+}
+
 /// What a commit did.
 #[must_use = "handlers must be told"]
 pub struct Committed<T> {
-    /// What changed, in the order in which handlers are told.
+    /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
+    /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
     /// What the machine must hear.
-    pub receipt: Receipt,
+    pub receipt: Receipt<T>,
 }
 
-impl<T> Default for Committed<T> {
-    fn default() -> Self {
-        Committed { notifications: Vec::new(), receipt: Receipt::default() }
+impl<T> Committed<T> {
+    /// What the machine must hear, and with it the memory of the notifications, so that the next commit needs none.
+    /// Notifications that are still there are dropped.
+    pub fn into_receipt(mut self) -> Receipt<T> {
+        self.notifications.clear();
+        self.receipt.spare.told = self.notifications;
+        self.receipt
     }
 }
 
 /// The machine's part of a [`Committed`].
-#[derive(Debug, Default)]
 #[must_use = "the machine waits for it"]
-pub struct Receipt {
+pub struct Receipt<T> {
     /// True if this was the first complete list of an empty store: handlers get the whole store as their initial
     /// state, and there are no notifications.
     pub(crate) first_list: bool,
     /// Items that could not be built, each reported once per version.
     pub(crate) quarantined: Vec<BadItem>,
+    pub(crate) spare: Spare<T>,
+}
+
+impl<T> Default for Receipt<T> {
+    fn default() -> Self {
+        Receipt { first_list: false, quarantined: Vec::new(), spare: Spare::default() }
+    }
+}
+
+impl<T> core::fmt::Debug for Receipt<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Receipt { first_list, quarantined, spare: _ } = self;
+        f.debug_struct("Receipt").field("first_list", first_list).field("quarantined", quarantined).finish()
+    }
 }
 
 /// The cache.
@@ -188,7 +229,8 @@ pub struct Store<T> {
     /// Objects whose newest version could not be decoded: what the store has is older.
     stale: SlotSet,
     quarantine: BTreeMap<Key, BadItem>,
-    version: Version,
+    /// Written in place.
+    version: Version<String>,
     /// Moves with every object that comes, changes or goes.
     revision: u64,
     populated: bool,
@@ -223,7 +265,7 @@ impl<T> Store<T> {
             indexers: Indexers { generation: 0, list: [].into() },
             stale: SlotSet::default(),
             quarantine: BTreeMap::new(),
-            version: Version::default(),
+            version: Version::<String>::default(),
             revision: 0,
             populated: false,
         }
@@ -245,8 +287,8 @@ impl<T> Store<T> {
     }
 
     /// The version that the store stands for: every change up to it is applied. Empty before the first list.
-    pub fn version(&self) -> &Version {
-        &self.version
+    pub fn version(&self) -> VersionRef<'_> {
+        self.version.borrowed()
     }
 
     /// A number that moves with every object that comes, changes or goes: while it stays, so do all answers about
@@ -409,7 +451,7 @@ impl<T> Store<T> {
     /// Puts an object in by hand: for a store without an informer. Gives back what was there.
     pub fn upsert(&mut self, object: Obj<T>) -> Option<Obj<T>> {
         let fresh = self.indexers.fresh(object);
-        let known = self.find(fresh.object.key().as_str());
+        let known = self.find_bytes(Obj::key_bytes(&fresh.object));
         let old = self.put(known, fresh);
         self.check();
         old
@@ -427,19 +469,26 @@ impl<T> Store<T> {
     /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
         commit.settle(&NoGuard, |key| self.fresh_slot(key));
-        let mut done = Committed::default();
+        let mut done = Committed { notifications: commit.told, receipt: Receipt::default() };
         match commit.change {
             Change::Nothing => {}
-            Change::Events(items) => {
+            Change::Events(mut items) => {
+                if let Moves::WithEvents = commit.version {
+                    let newest = items.iter().rev().filter_map(Item::version).find(|version| !version.is_empty());
+                    if let Some(newest) = newest {
+                        self.version.set(newest);
+                    }
+                }
                 done.notifications.reserve(items.len());
-                for item in items {
+                for item in items.drain(..) {
                     self.apply(item, &mut done);
                 }
+                done.receipt.spare.items = items;
             }
             Change::Replace(staged) => self.replace(staged, &mut done),
         }
-        if let Some(version) = commit.version {
-            self.version = version;
+        if let Moves::To(version) = commit.version {
+            self.version.set(version.borrowed());
         }
         self.check();
         done
@@ -450,17 +499,17 @@ impl<T> Store<T> {
             // Only a list is probed for unchanged objects.
             Item::Unchanged(_) => {}
             Item::Fresh { fresh, .. } => {
-                let known = self.find(fresh.object.key().as_str());
+                let known = self.find_bytes(Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { key, last, .. } => {
-                self.quarantine.remove(key.as_str());
-                let Some(slot) = self.find(key.as_str()) else { return };
+            Item::Gone { gone, .. } => {
+                self.quarantine.remove(gone.key().as_str());
+                let Some(slot) = self.find(gone.key().as_str()) else { return };
                 let old = self.take(slot);
                 // Also of another incarnation than ours: the server said how the key ended, and nothing was missed.
-                let (object, final_state_known) = match last {
-                    Some(last) => (last, true),
-                    None => (old.clone(), false),
+                let (object, final_state_known) = match gone {
+                    Gone::Last(last) => (last, true),
+                    Gone::Named { .. } => (old.clone(), false),
                 };
                 done.notifications.push(Notification::Deleted { object, old, cause: Cause::Watch, final_state_known });
             }
@@ -482,7 +531,7 @@ impl<T> Store<T> {
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
         for fresh in staged.fresh.into_iter().flatten() {
-            let known = self.find(fresh.object.key().as_str());
+            let known = self.find_bytes(Obj::key_bytes(&fresh.object));
             if done.receipt.first_list {
                 self.put(known, fresh);
             } else {
@@ -535,9 +584,16 @@ impl<T> Store<T> {
     }
 
     pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<(Slot, &Obj<T>)> {
-        let hash = self.hash(namespace, name);
-        let slot = *self.by_key.find(hash, |slot| self.object(*slot).key().is(namespace, name))?;
-        Some((Slot(slot), self.object(slot)))
+        let slot = if namespace.is_empty() {
+            self.find(name)?
+        } else {
+            let mut joined = SmallVec::<[u8; 128]>::new();
+            joined.extend_from_slice(namespace.as_bytes());
+            joined.push(b'/');
+            joined.extend_from_slice(name.as_bytes());
+            self.find_bytes(&joined)?
+        };
+        Some((slot, self.at(slot)))
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
@@ -566,23 +622,12 @@ impl<T> Store<T> {
     }
 
     fn find(&self, key: &str) -> Option<Slot> {
-        let hash = self.hasher.hash_one(key);
-        self.by_key.find(hash, |slot| self.object(*slot).key().as_str() == key).map(|slot| Slot(*slot))
+        self.find_bytes(key.as_bytes())
     }
 
-    /// The hash of a key that is still in two parts: the same as that of the joined text.
-    fn hash(&self, namespace: &str, name: &str) -> u64 {
-        if namespace.is_empty() {
-            return self.hasher.hash_one(name);
-        }
-        let mut joined = SmallVec::<[u8; 128]>::new();
-        joined.extend_from_slice(namespace.as_bytes());
-        joined.push(b'/');
-        joined.extend_from_slice(name.as_bytes());
-        match core::str::from_utf8(&joined) {
-            Ok(key) => self.hasher.hash_one(key),
-            Err(_) => unreachable!("two texts and a slash are a text"),
-        }
+    fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
+        let hash = self.hasher.hash_one(key);
+        self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
     }
 
     fn object(&self, slot: u32) -> &Obj<T> {
@@ -605,12 +650,12 @@ impl<T> Store<T> {
                 (slot, Some(self.slots.replace(slot, fresh.object)))
             }
             None => {
-                let hash = self.hasher.hash_one(fresh.object.key().as_str());
+                let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));
                 let slot = self.slots.insert(fresh.object);
                 let (slots, hasher) = (&self.slots, &self.hasher);
                 self.by_key.insert_unique(hash, slot.0, |slot| {
                     let object = slots.get(Slot(*slot)).expect("the table of keys holds slots in use only (I6)");
-                    hasher.hash_one(object.key().as_str())
+                    hasher.hash_one(Obj::key_bytes(object))
                 });
                 (slot, None)
             }
@@ -627,7 +672,7 @@ impl<T> Store<T> {
     }
 
     fn take(&mut self, slot: Slot) -> Obj<T> {
-        let hash = self.hasher.hash_one(self.object(slot.0).key().as_str());
+        let hash = self.hasher.hash_one(Obj::key_bytes(self.at(slot)));
         if let Ok(entry) = self.by_key.find_entry(hash, |candidate| *candidate == slot.0) {
             entry.remove();
         }
@@ -659,7 +704,7 @@ impl<T> Store<T> {
 }
 
 /// A uid that either side lacks says nothing.
-pub(crate) fn same_incarnation(a: &Uid, b: &Uid) -> bool {
+pub(crate) fn same_incarnation(a: UidRef<'_>, b: UidRef<'_>) -> bool {
     a == b || a.is_empty() || b.is_empty()
 }
 
@@ -682,7 +727,7 @@ impl<T> IndexBuild<T> {
         for (slot, object) in snapshot.slots() {
             let mut values = Values::new();
             if let Err(reason) = guard.run(&mut || values = def.values(object)) {
-                let (index, key) = (String::from(def.name()), object.key().clone());
+                let (index, key) = (String::from(def.name()), object.key().to_key());
                 return Err(IndexError::Panicked { index, key, reason });
             }
             index.add(slot, object, &values);

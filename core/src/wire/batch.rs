@@ -16,9 +16,14 @@
 
 use super::limits::{DEPTH, MAX_FRAME_BYTES};
 use super::scan::{Field, Marks, OF_ITEM, Scanner, Shape, Span, unescape};
+use super::unit::Json;
 use crate::object::Key;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
+
+/// The longest value that is copied where its buffer could be taken, and what a large batch grows by.
+const COPIED: usize = 256 << 10;
 
 /// What the server says of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +103,7 @@ impl RawBatch {
         let json = &json[..json.len().min(MAX_FRAME_BYTES)];
         let mut scanner = Scanner::new(Shape::Item, DEPTH);
         let is_whole = scanner.scan(json).is_ok_and(|end| end == Some(json.len()));
-        self.append(kind, json, 0, if is_whole { scanner.marks() } else { &Marks::NONE });
+        self.append(kind, Json::Lent(json), 0..json.len(), if is_whole { scanner.marks() } else { &Marks::NONE });
     }
 
     /// Makes room for what a part of a body of `bytes` may bring, so that the batch does not grow step by step.
@@ -113,21 +118,40 @@ impl RawBatch {
         self.items.extend(other.items.iter().map(|entry| Entry { start: entry.start + behind, ..entry.clone() }));
     }
 
-    /// Appends `json`, whose marks count from `base` bytes before it.
-    pub(crate) fn append(&mut self, kind: ItemKind, json: &[u8], base: u32, marks: &Marks) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(json);
+    /// Appends the part `object` of a value that was scanned, with its marks.
+    pub(crate) fn append(&mut self, kind: ItemKind, value: Json<'_>, object: Range<usize>, marks: &Marks) {
+        let (base, length) = (object.start as u32, object.len());
+        let start = match value {
+            // A copy of a long value would for a moment cost as much as the value.
+            Json::Held(buffer) if self.bytes.is_empty() && length > COPIED => {
+                self.bytes = core::mem::take(buffer);
+                self.bytes.truncate(object.end);
+                if self.bytes.capacity() > 2 * self.bytes.len() {
+                    self.bytes.shrink_to_fit();
+                }
+                object.start
+            }
+            Json::Held(_) | Json::Lent(_) => {
+                let start = self.bytes.len();
+                if start > COPIED && self.bytes.capacity() - start < length {
+                    self.bytes.reserve_exact(length.max(COPIED)); // not twice as much
+                }
+                self.bytes.extend_from_slice(&value[object]);
+                start
+            }
+        };
+        let json = start..start + length;
         let mut spans = marks.item_spans();
         for (index, span) in spans.iter_mut().enumerate().filter(|(_, span)| span.is_present()) {
             (span.start, span.end) = (span.start - base, span.end - base);
             if marks.is_escaped(index) {
-                let text = unescape(span.of(json)).unwrap_or_default();
+                let text = unescape(span.of(&self.bytes[json.clone()])).unwrap_or_default();
                 let behind = self.bytes.len() - start;
                 self.bytes.extend_from_slice(text.as_bytes());
                 *span = Span::new(behind, self.bytes.len() - start);
             }
         }
-        self.items.push(Entry { start, length: json.len() as u32, kind, too_deep: marks.is_too_deep(), spans });
+        self.items.push(Entry { start, length: length as u32, kind, too_deep: marks.is_too_deep(), spans });
     }
 
     fn item(&self, entry: &Entry) -> RawItem<'_> {
@@ -183,8 +207,11 @@ pub struct RawItem<'a> {
 impl RawItem<'_> {
     /// Which object this is. `None` if it has no name, or if a slash in a name would make its key another one's.
     pub fn key(&self) -> Option<Key> {
-        let is_key = !self.name.is_empty() && !self.name.contains('/') && !self.namespace.contains('/');
-        is_key.then(|| Key::new(self.namespace, self.name))
+        self.has_key().then(|| Key::new(self.namespace, self.name))
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        !self.name.is_empty() && !self.name.contains('/') && !self.namespace.contains('/')
     }
 }
 

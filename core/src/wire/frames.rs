@@ -32,7 +32,7 @@ use super::limits::Limits;
 use super::opening::{Opening, foreign};
 use super::scan::{Field, Marks, Shape, is_space};
 use super::status::Status;
-use super::unit::Unit;
+use super::unit::{Json, Unit};
 use crate::object::Version;
 use alloc::string::String;
 use serde_json::Value;
@@ -150,24 +150,24 @@ impl FrameDecoder {
 }
 
 /// Appends the event of a frame, or says what it is instead.
-fn take(frame: &[u8], marks: &Marks, limits: Limits, out: &mut RawBatch) -> Result<Option<Control>, WireError> {
-    let not_an_event = || WireError::NotAnEvent { prefix: excerpt(frame) };
-    let event_type = marks.text(Field::Type, frame);
+fn take(frame: Json<'_>, marks: &Marks, limits: Limits, out: &mut RawBatch) -> Result<Option<Control>, WireError> {
+    let not_an_event = || WireError::NotAnEvent { prefix: excerpt(&frame) };
+    let event_type = marks.text(Field::Type, &frame);
     let is_event = matches!(event_type.as_deref(), Some("ADDED" | "MODIFIED" | "DELETED"));
     if marks.is_too_deep() && !is_event {
         return Err(limits.too_deep());
     }
     let Some(mut event_type) = event_type else {
         // Some servers send a Status as it is (B023).
-        return Status::from_json(frame).map(|status| Some(Control::Error(status))).ok_or_else(not_an_event);
+        return Status::from_json(&frame).map(|status| Some(Control::Error(status))).ok_or_else(not_an_event);
     };
     let object = marks.span(Field::Object);
     let kind = match event_type.as_str() {
         "ADDED" => ItemKind::Added,
         "MODIFIED" => ItemKind::Modified,
         "DELETED" => ItemKind::Deleted,
-        "BOOKMARK" => return bookmark(object.of(frame), marks.text(Field::Version, frame)).map(Some),
-        "ERROR" => return Ok(Some(Control::Error(error(object.of(frame))))),
+        "BOOKMARK" => return bookmark(object.of(&frame), marks.text(Field::Version, &frame)).map(Some),
+        "ERROR" => return Ok(Some(Control::Error(error(object.of(&frame))))),
         _ => {
             clip(&mut event_type, EVENT_TYPE_BYTES);
             return Ok(Some(Control::Unknown { event_type }));
@@ -176,7 +176,7 @@ fn take(frame: &[u8], marks: &Marks, limits: Limits, out: &mut RawBatch) -> Resu
     if !object.is_present() {
         return Err(not_an_event());
     }
-    out.append(kind, object.of(frame), object.start, marks);
+    out.append(kind, frame, object.start as usize..object.end as usize, marks);
     Ok(None)
 }
 

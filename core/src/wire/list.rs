@@ -166,7 +166,8 @@ impl ListDecoder {
                     // A cut item may not be taken for an empty list when its rest arrives.
                     self.phase = if item.is_some() { Phase::NextItem } else { Phase::Item };
                     if let Some(item) = item {
-                        out.append(ItemKind::Listed, item.json, 0, &item.marks);
+                        let whole = 0..item.json.len();
+                        out.append(ItemKind::Listed, item.json, whole, &item.marks);
                     }
                 }
                 (Phase::NextItem, b',') => self.step(&mut at, Phase::Item),
@@ -213,7 +214,7 @@ impl ListDecoder {
         let key = self.unit.read(Shape::Any, bytes, at, self.offset, self.limits)?;
         self.phase = if key.is_some() { Phase::Colon } else { Phase::Key };
         let Some(key) = key else { return Ok(()) };
-        self.member = match text(key.json).as_str() {
+        self.member = match text(&key.json).as_str() {
             "kind" => Member::Kind,
             "apiVersion" => Member::ApiVersion,
             "metadata" => Member::Metadata,
@@ -251,27 +252,27 @@ impl ListDecoder {
         self.phase = Phase::CommaOrEnd;
         match self.member {
             Member::Kind => {
-                self.end.kind = text(value.json);
+                self.end.kind = text(&value.json);
                 if self.end.kind == "Table" {
                     return Err(WireError::NotAList { kind: core::mem::take(&mut self.end.kind) });
                 }
             }
-            Member::ApiVersion => self.end.api_version = text(value.json),
+            Member::ApiVersion => self.end.api_version = text(&value.json),
             Member::Metadata => {
-                let metadata: Value = serde_json::from_slice(value.json)
+                let metadata: Value = serde_json::from_slice(&value.json)
                     .map_err(|_| WireError::Malformed { at: value.start, expected: "metadata in valid JSON" })?;
                 let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or("");
                 self.end.version = Version::new(text("resourceVersion"));
                 self.end.continue_token = text("continue").into();
                 self.end.remaining = metadata.get("remainingItemCount").and_then(Value::as_u64);
             }
-            Member::Items if value.json == b"null" => {}
+            Member::Items if *value.json == *b"null" => {}
             Member::Items => return Err(WireError::Malformed { at: value.start, expected: "an array of items" }),
             Member::Status(name) => {
                 if self.status.len() + value.json.len() > self.limits.bytes() {
                     return Err(WireError::TooLarge { limit: self.limits.bytes() });
                 }
-                for part in [b"\"", name.as_bytes(), b"\":", value.json, b","] {
+                for part in [b"\"", name.as_bytes(), b"\":", &value.json, b","] {
                     self.status.extend_from_slice(part);
                 }
             }

@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 /// How much of a piece is taken at a time to complete a value that was cut: little is copied in vain.
 const STEP: usize = 4096;
 
+/// The largest buffer that is got by doubling: less than adapters read at a time.
+const DOUBLED: usize = 32 << 10;
+
 /// The largest buffer that is kept for the next value.
 const KEEP: usize = 256 << 10;
 
@@ -27,10 +30,30 @@ pub(crate) struct Unit {
 /// A whole value, and where its fields stand in it.
 #[derive(Debug)]
 pub(crate) struct Value<'a> {
-    pub(crate) json: &'a [u8],
+    pub(crate) json: Json<'a>,
     pub(crate) marks: Marks,
     /// Position of its first byte in the body.
     pub(crate) start: u64,
+}
+
+/// The bytes of a value.
+#[derive(Debug)]
+pub(crate) enum Json<'a> {
+    /// It lay within one piece.
+    Lent(&'a [u8]),
+    /// It was cut, and is all that this buffer has: whoever needs a long one longer may take the buffer.
+    Held(&'a mut Vec<u8>),
+}
+
+impl core::ops::Deref for Json<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Json::Lent(bytes) => bytes,
+            Json::Held(buffer) => buffer,
+        }
+    }
 }
 
 impl Unit {
@@ -65,7 +88,7 @@ impl Unit {
             let seen = &rest[..rest.len().min(limit)];
             if let Some(end) = scanner.scan(seen).map_err(|error| explain(error, self.start, limits))? {
                 *at += end;
-                return Ok(Some(Value { json: &seen[..end], marks: *scanner.marks(), start: self.start }));
+                return Ok(Some(Value { json: Json::Lent(&seen[..end]), marks: *scanner.marks(), start: self.start }));
             }
             if seen.len() < rest.len() {
                 return Err(WireError::TooLarge { limit });
@@ -89,7 +112,7 @@ impl Unit {
                 self.partial.truncate(end);
                 let marks = *scanner.marks();
                 self.scanner = None;
-                return Ok(Some(Value { json: &self.partial, marks, start: self.start }));
+                return Ok(Some(Value { json: Json::Held(&mut self.partial), marks, start: self.start }));
             }
             *at += step;
         }
@@ -117,13 +140,14 @@ impl Unit {
     }
 }
 
-/// Makes room for `step` bytes: by doubling as long as that is small beside the limit, then at once up to the limit. While
-/// a buffer grows there are two of them, so a last doubling would cost half as much again as the limit says.
+/// Makes room for `step` bytes: by doubling as long as that is small beside what is read at a time, then at once up to the
+/// limit. While a buffer grows there are two of them, and a value at the limit may cost the limit and one read. What is
+/// reserved beyond the value is never written, so systems that give memory page by page give none for it.
 fn grow(partial: &mut Vec<u8>, step: usize, limit: usize) {
     let needed = partial.len() + step;
     if needed > partial.capacity() {
-        let doubled = partial.capacity() * 2;
-        let wanted = if doubled.max(needed) <= limit / 8 { doubled.max(needed) } else { limit };
+        let doubled = needed.max(partial.capacity() * 2);
+        let wanted = if doubled <= DOUBLED { doubled.min(limit) } else { limit };
         partial.reserve_exact(wanted - partial.len());
     }
 }

@@ -13,8 +13,8 @@
 //! **Nobody starves.** A body that is not read holds at most [`STREAM_WINDOW`] of the connection's window, and that is
 //! [`MAX_STREAMS`] times as large: whatever others leave unread, each stream has its own window to itself.
 //!
-//! **Dead connections** are found by pings, the only timer outside the core: what has been silent for [`PING_AFTER`] is
-//! asked, and closed if nothing at all comes within [`PING_WITHIN`]. A connection that carries no stream then is closed
+//! **Dead connections** are found by pings, the only timer outside the core: what has been silent for [`Pings::after`] is
+//! asked, and closed if nothing at all comes within [`Pings::within`]. A connection that carries no stream then is closed
 //! without a question. The task ends when the last handle and stream are gone, so that nothing has to be stopped.
 
 use super::{Answer, Fault, Lost, Outgoing, READ_BUFFER, Stream};
@@ -22,13 +22,13 @@ use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream};
 use hyper::Version;
 use hyper::body::Bytes;
+use informer_runtime::config::Pings;
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::tls;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -40,12 +40,6 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// The most streams that we open on a connection; servers allow about a hundred. More would only raise the bound of what
 /// lies unread, `MAX_STREAMS` × `STREAM_WINDOW`.
 const MAX_STREAMS: u32 = 64;
-
-/// After this silence the server is asked whether it is there: as client-go does.
-const PING_AFTER: Duration = Duration::from_secs(30);
-
-/// How long it may take to answer. With the silence before it is the 45 s within which a dead connection is found.
-const PING_WITHIN: Duration = Duration::from_secs(15);
 
 const CLOSED: &str = "the server closed the connection";
 
@@ -104,7 +98,7 @@ pub(crate) struct Body {
 }
 
 /// Shakes hands and waits for the server's SETTINGS.
-pub(super) async fn open(stream: Box<dyn Stream>) -> Result<Connection, Fault> {
+pub(super) async fn open(stream: Box<dyn Stream>, config: Pings) -> Result<Connection, Fault> {
     let broken = |error: h2::Error| Fault::Broken(format!("HTTP/2: {}", tls::explain(&error)));
     let heard = Arc::new(Mutex::new(Instant::now()));
     let mut builder = client::Builder::new();
@@ -127,7 +121,7 @@ pub(super) async fn open(stream: Box<dyn Stream>) -> Result<Connection, Fault> {
     .await?;
     let usage = Arc::new(Mutex::new(Usage::default()));
     let pings = line.ping_pong().expect("it is taken once");
-    let silence = watch_over(pings, heard, Arc::clone(&usage));
+    let silence = watch_over(pings, config, heard, Arc::clone(&usage));
     let task = tokio::spawn(run(line, silence, Arc::clone(&usage)));
     Ok(Connection { sender, usage, task })
 }
@@ -150,11 +144,16 @@ where
 }
 
 /// Ends, with the reason, when the connection has no use or is dead.
-async fn watch_over(mut pings: PingPong, heard: Arc<Mutex<Instant>>, usage: Arc<Mutex<Usage>>) -> &'static str {
+async fn watch_over(
+    mut line: PingPong,
+    pings: Pings,
+    heard: Arc<Mutex<Instant>>,
+    usage: Arc<Mutex<Usage>>,
+) -> &'static str {
     let last = || *heard.lock();
     loop {
-        sleep_until(last() + PING_AFTER).await;
-        if last().elapsed() < PING_AFTER {
+        sleep_until(last() + pings.after).await;
+        if last().elapsed() < pings.after {
             continue;
         }
         {
@@ -166,13 +165,13 @@ async fn watch_over(mut pings: PingPong, heard: Arc<Mutex<Instant>>, usage: Arc<
             }
         }
         let asked = Instant::now();
-        let mut pong = pin!(pings.ping(Ping::opaque()));
+        let mut pong = pin!(line.ping(Ping::opaque()));
         // The answer may be queued behind a long body: whatever comes shows that the server is there.
         loop {
-            match timeout_at(last().max(asked) + PING_WITHIN, pong.as_mut()).await {
+            match timeout_at(last().max(asked) + pings.within, pong.as_mut()).await {
                 Ok(Ok(_)) => break,
                 Ok(Err(_)) => return CLOSED,
-                Err(_) if last().max(asked).elapsed() < PING_WITHIN => {}
+                Err(_) if last().max(asked).elapsed() < pings.within => {}
                 Err(_) => return "the server is silent and does not answer a ping",
             }
         }
@@ -329,6 +328,7 @@ mod tests {
     use informer_core::{Key, Resource};
     use informer_runtime::Config;
     use informer_runtime::api::ApiRequest;
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::timeout;
 
@@ -399,7 +399,7 @@ mod tests {
             send(&mut stream, 16 * STREAM_WINDOW as usize).await;
             let _ = stream.send_data(Bytes::new(), true);
         });
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         let mut unread = Vec::new();
         for number in 1..MAX_STREAMS {
             unread.push(answer(&connection, &format!("/unread/{number}")).await);
@@ -416,7 +416,7 @@ mod tests {
                 server::Builder::new().max_concurrent_streams(2).handshake::<_, Bytes>(theirs).await.unwrap();
             while connection.accept().await.is_some() {}
         });
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         let places = [connection.place(), connection.place(), connection.place()];
         assert_eq!(places.each_ref().map(Option::is_some), [true, true, false]);
         drop(places);
@@ -430,7 +430,7 @@ mod tests {
             send(&mut stream, 2 * STREAM_WINDOW as usize).await;
             let _ = stream.send_data(Bytes::new(), true);
         });
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         // More than the window of the connection.
         for number in 0..=MAX_STREAMS {
             let mut body = answer(&connection, &format!("/dropped/{number}")).await;
@@ -457,16 +457,16 @@ mod tests {
             drop(stream);
         });
         tokio::spawn(relay(proxy_in, proxy_out, Duration::from_secs(100)));
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         let start = Instant::now();
         let mut watch = answer(&connection, "/watch").await;
         let reason = part(&mut watch).await.unwrap().unwrap_err();
         assert!(reason.contains("the server is silent and does not answer a ping"), "{reason}");
         // Pongs came at 30, 60 and 90 s.
         let silent_for = start.elapsed() - Duration::from_secs(100);
-        assert!(silent_for <= PING_AFTER + PING_WITHIN, "{silent_for:?}");
+        assert!(silent_for <= Pings::default().after + Pings::default().within, "{silent_for:?}");
         assert_eq!(start.elapsed().as_secs(), 90 + 45);
-        assert_eq!(PING_AFTER + PING_WITHIN, Duration::from_secs(45));
+        assert_eq!(Pings::default().after + Pings::default().within, Duration::from_secs(45));
         assert!(!connection.is_open() && connection.place().is_none());
     }
 
@@ -482,7 +482,7 @@ mod tests {
             assert!(read > 0);
             tokio::time::sleep(Duration::from_secs(1)).await;
             theirs.write_all(b"\0\0\x01\x01\x04\0\0\0\x01\x88").await.unwrap();
-            tokio::time::sleep(PING_AFTER + Duration::from_secs(1)).await;
+            tokio::time::sleep(Pings::default().after + Duration::from_secs(1)).await;
             for _ in 0..20 {
                 theirs.write_all(b"\0\0\x01\0\0\0\0\0\x01x").await.unwrap();
                 tokio::time::sleep(Duration::from_secs(10)).await;
@@ -490,7 +490,7 @@ mod tests {
             theirs.write_all(b"\0\0\0\0\x01\0\0\0\x01").await.unwrap();
             std::future::pending::<()>().await;
         });
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         let mut watch = answer(&connection, "/watch").await;
         assert_eq!(whole(&mut watch).await, 20);
     }
@@ -504,12 +504,12 @@ mod tests {
                 let _: h2::SendStream<Bytes> = respond.send_response(Response::new(()), true).unwrap();
             }
         });
-        let Ok(connection) = open(Box::new(ours)).await else { panic!("it opens") };
+        let Ok(connection) = open(Box::new(ours), Pings::default()).await else { panic!("it opens") };
         let start = Instant::now();
         drop(answer(&connection, "/list").await);
         assert!(connection.is_open());
         server.await.unwrap();
-        assert_eq!(start.elapsed(), PING_AFTER);
+        assert_eq!(start.elapsed(), Pings::default().after);
         assert!(!connection.is_open() && connection.place().is_none());
     }
 
@@ -520,7 +520,9 @@ mod tests {
             theirs.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
             theirs
         });
-        let Err(Fault::Broken(reason)) = open(Box::new(ours)).await else { panic!("it is no HTTP/2") };
+        let Err(Fault::Broken(reason)) = open(Box::new(ours), Pings::default()).await else {
+            panic!("it is no HTTP/2")
+        };
         assert!(reason.starts_with("HTTP/2: "), "{reason}");
     }
 }

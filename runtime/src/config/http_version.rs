@@ -1,6 +1,7 @@
-//! Which HTTP is spoken with the server.
+//! Which HTTP is spoken with the server, and how a dead connection is found.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Which version of HTTP is spoken. `informer-tokio` speaks both, `informer-blocking` HTTP/1.1 alone.
 ///
@@ -41,6 +42,34 @@ impl HttpVersion {
             HttpVersion::Http2 => &[ALPN_HTTP2],
         };
         names.iter().map(|name| name.to_vec()).collect()
+    }
+}
+
+/// When a connection of HTTP/2 is asked whether its server is there. A connection of HTTP/1.1 is found dead by the silence
+/// of its watch ([`Tuning::watch_silence`](informer_core::reflector::Tuning::watch_silence)).
+///
+/// ```
+/// use informer_runtime::config::{Config, Pings};
+/// use std::time::Duration;
+///
+/// let pings = Pings { after: Duration::from_secs(10), ..Pings::default() };
+/// let config = Config::from_url("https://10.0.0.1:6443")?.with_pings(pings);
+/// assert_eq!(config.pings.within, Duration::from_secs(15));
+/// # Ok::<(), informer_runtime::config::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pings {
+    /// After this silence the server is asked: 30 s, as client-go does. A connection that carries nothing is closed
+    /// instead.
+    pub after: Duration,
+    /// How long it may take to answer: 15 s. With the silence before it is the 45 s within which a dead connection is
+    /// found.
+    pub within: Duration,
+}
+
+impl Default for Pings {
+    fn default() -> Self {
+        Pings { after: Duration::from_secs(30), within: Duration::from_secs(15) }
     }
 }
 

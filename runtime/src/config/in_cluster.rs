@@ -1,7 +1,9 @@
 //! The service account that the kubelet mounts into every pod.
 
 use super::error::{ConfigError, ConfigErrorKind};
-use super::{Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Surroundings, TlsFiles, TlsSettings, TokenSource, file};
+use super::{
+    Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Pings, Surroundings, TlsFiles, TlsSettings, TokenSource, file,
+};
 
 /// Where the kubelet mounts token, CA and namespace.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -35,6 +37,7 @@ pub(crate) fn config(around: &Surroundings) -> Result<Config, ConfigError> {
         basic: None,
         namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
         http_version: HttpVersion::default(),
+        pings: Pings::default(),
         origin: format!("service account {mount:?}"),
     })
 }

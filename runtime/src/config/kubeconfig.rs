@@ -5,8 +5,8 @@
 
 use super::error::{ConfigError, ConfigErrorKind};
 use super::{
-    BasicAuth, Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Scheme, Secret, TlsFiles, TlsSettings, TokenFile,
-    TokenSource, file,
+    BasicAuth, Config, DEFAULT_NAMESPACE, Endpoint, HttpVersion, Pings, Scheme, Secret, TlsFiles, TlsSettings,
+    TokenFile, TokenSource, file,
 };
 use base64::{DecodeError, Engine};
 use serde::Deserialize;
@@ -223,8 +223,9 @@ impl Merged {
             .resolve(folder(cluster_file))
             .map_err(|error| error.at(format!("{}: cluster {cluster_name:?}", self.place(cluster_file))))?;
         let namespace = given(context.namespace).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let http_version = HttpVersion::default();
-        let mut config = Config { server, tls, token: TokenSource::None, basic: None, namespace, http_version, origin };
+        let (http_version, pings) = (HttpVersion::default(), Pings::default());
+        let mut config =
+            Config { server, tls, token: TokenSource::None, basic: None, namespace, http_version, pings, origin };
         // client-go reads no credentials for a server without TLS, so nothing of them can be wrong either.
         if let Some((user, number, entry)) = user
             && config.server.is_tls()

@@ -34,7 +34,7 @@ pub use crate::tls::{TlsFiles, TlsSettings};
 pub use error::{ConfigError, ConfigErrorKind};
 pub(crate) use file::read as read_file;
 pub use file::{MAX_CREDENTIAL_FILE, MAX_KUBECONFIG};
-pub use http_version::{ALPN_HTTP2, HttpVersion};
+pub use http_version::{ALPN_HTTP2, HttpVersion, Pings};
 pub use secret::Secret;
 pub use token::{TOKEN_FILE_PERIOD, TokenCell, TokenFile, TokenSource};
 pub use url::{Endpoint, Scheme};
@@ -61,6 +61,8 @@ pub struct Config {
     pub namespace: String,
     /// Which HTTP is spoken.
     pub http_version: HttpVersion,
+    /// How a dead connection of HTTP/2 is found.
+    pub pings: Pings,
     /// Where this came from, in words: errors start with it.
     pub origin: String,
 }
@@ -92,6 +94,7 @@ impl Config {
             basic: None,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             http_version: HttpVersion::default(),
+            pings: Pings::default(),
             origin,
         })
     }
@@ -220,6 +223,13 @@ impl Config {
     #[must_use]
     pub fn with_http_version(mut self, version: HttpVersion) -> Self {
         self.http_version = version;
+        self
+    }
+
+    /// Asks a silent server of HTTP/2 sooner or later whether it is there.
+    #[must_use]
+    pub fn with_pings(mut self, pings: Pings) -> Self {
+        self.pings = pings;
         self
     }
 

@@ -271,12 +271,12 @@ proptest! {
         let mut view = BTreeMap::new();
         let mut take = |fifo: &mut DeltaFifo<()>, store: &mut Store<()>| {
             for told in fifo.pop().into_iter().flat_map(|deltas| deltas.apply(store)) {
-                let key = told.key().clone();
+                let key = told.key().to_key();
                 let before = match &told {
                     Notification::Deleted { .. } => view.remove(&key),
-                    Notification::Added { object: new, .. } | Notification::Updated { new, .. } => view.insert(key, new.version().clone()),
+                    Notification::Added { object: new, .. } | Notification::Updated { new, .. } => view.insert(key, new.version().to_version()),
                 };
-                assert_eq!(before.as_ref(), told.old().map(|old| old.version()), "{told:?}");
+                assert_eq!(before.as_ref().map(Version::borrowed), told.old().map(|old| old.version()), "{told:?}");
             }
         };
         for (version, (op, key, set)) in ops.into_iter().enumerate() {

@@ -165,7 +165,7 @@ fn what_could_not_be_processed_is_queued_again_before_what_came_meanwhile() {
     let mut fifo = DeltaFifo::new();
     fifo.replace([pod("a", "1"), pod("b", "2")], &NothingKnown).unwrap();
     assert_eq!(fifo.process(|deltas| Err::<(), _>(format!("no {deltas:?}"))), Some(Err("no [Replaced a@1]".into())));
-    assert_eq!(fifo.keys().map(Key::as_str).collect::<Vec<_>>(), ["b", "a"]);
+    assert_eq!(fifo.keys().map(|key| key.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     fifo.update(pod("a", "3")).unwrap();
     assert_eq!(fifo.process(|deltas| Ok::<_, ()>(format!("{deltas:?}"))), Some(Ok("[Replaced b@2]".into())));
     assert!(!fifo.has_synced(), "one object of the first list is not processed yet");
@@ -238,7 +238,7 @@ fn a_list_with_an_object_that_the_transform_refuses_is_refused_whole() {
     assert_eq!(format!("{bad}"), "b at version 2 cannot be used: 13 is refused");
     assert!(fifo.is_empty() && !fifo.has_synced());
     let bad = fifo.update(number("c", "3", 13)).unwrap_err();
-    assert_eq!(bad.key.as_ref().map(Key::as_str), Some("c"));
+    assert_eq!(bad.key.as_ref().map(|key| key.as_str()), Some("c"));
     assert!(fifo.is_empty());
 }
 

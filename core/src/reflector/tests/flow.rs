@@ -1,9 +1,10 @@
 //! What concerns every state: stopping, starting anew, strictness, flow control and handlers.
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list, object};
-use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Input, Notice};
+use crate::informer::{HandlerId, IN_FLIGHT_BYTES, Informer, InformerConfig, Input, Notice, Output};
+use crate::object::{DynamicObject, Resource};
 use crate::reflector::{End, ListStrategy, Phase};
-use crate::time::Duration;
+use crate::time::{Duration, Time};
 use crate::wire::{Head, RequestId, gzip_member};
 use std::format;
 use std::string::{String, ToString};
@@ -403,6 +404,30 @@ fn a_resync_is_exact_and_at_least_a_second() {
     assert_eq!(world.deadline.unwrap().why, "silence of a body");
     world.add_handler(1, Some(Duration::ZERO));
     assert_eq!(world.deadline.unwrap().why, "silence of a body", "zero is never");
+}
+
+/// Both bounds of an informer can be set.
+#[test]
+fn a_smaller_bound_pauses_sooner_and_a_smaller_period_is_not_raised() {
+    let (head, id) = (Head::new(200), RequestId(1));
+    let mut config = InformerConfig::new(Resource::namespaced("", "v1", "pods", "Pod"));
+    config.reflector.strategy = ListStrategy::Paged;
+    (config.in_flight_bytes, config.min_resync) = (1000, Duration::from_millis(10));
+    let mut informer = Informer::<DynamicObject>::new(config, 7);
+    informer.handle(Time::ZERO, Input::AddHandler { id: HandlerId(1), resync: Some(Duration::from_millis(10)) });
+    informer.handle(Time::ZERO, Input::Start);
+    informer.handle(Time::ZERO, Input::Head { id, head: &head });
+    let item = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"1"}},"pad":"{}"}},"#, "x".repeat(1000));
+    let body = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5"}},"items":[{item}"#);
+    informer.handle(Time::ZERO, Input::Body { id, bytes: body.as_bytes() });
+    #[allow(clippy::wildcard_enum_match_arm)] // all of them
+    let outputs: Vec<_> = core::iter::from_fn(|| match informer.poll_output() {
+        Output::Wait(_) => None,
+        output => Some(output),
+    })
+    .collect();
+    assert!(outputs.iter().any(|output| matches!(output, Output::Pause(paused) if *paused == id)));
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Notice(Notice::ResyncRaised { .. }))));
 }
 
 #[test]

@@ -230,13 +230,13 @@ impl World {
                 self.informer.handle(self.now, Input::Decoded(decoded));
             }
             Effect::Commit(commit) => {
-                let done = self.store.commit(commit);
-                for notification in done.notifications {
+                let mut done = self.store.commit(commit);
+                for notification in done.notifications.drain(..) {
                     for listener in self.listeners.values_mut().filter(|listener| listener.attached) {
                         listener.ring.push(notification.clone());
                     }
                 }
-                self.informer.handle(self.now, Input::Committed(done.receipt));
+                self.informer.handle(self.now, Input::Committed(done.into_receipt()));
             }
         }
     }

@@ -30,6 +30,8 @@
 mod def;
 mod index;
 mod postings;
+#[cfg(test)]
+mod quarantine;
 mod slots;
 mod staged;
 mod value;

@@ -92,7 +92,7 @@ impl Model {
                 self.bad.remove(&n);
                 let gone = match word {
                     Word::GoneUnread => Gone::Named { key: key(n), version: Version::new(&version.to_string()) },
-                    _ => Gone::Last(object(n, version)),
+                    Word::Good | Word::Bad | Word::BadAgain | Word::Gone | Word::Same => Gone::Last(object(n, version)),
                 };
                 (Item::Gone { known: None, gone }, None)
             }

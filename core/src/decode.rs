@@ -16,7 +16,6 @@ use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use smallvec::SmallVec;
@@ -328,7 +327,7 @@ impl DecodeJob {
     pub fn join<T>(&self, parts: impl IntoIterator<Item = DecodedPart<T>>) -> Decoded<T> {
         let mut parts: SmallVec<[DecodedPart<T>; 1]> = parts.into_iter().collect();
         parts.sort_unstable_by_key(|part| part.from);
-        let mut items = Vec::new();
+        let mut items = Items::new();
         for part in parts {
             assert_eq!(part.from, items.len(), "each item is in one part");
             if items.is_empty() {
@@ -433,17 +432,20 @@ impl<T> fmt::Debug for Indexers<T> {
     }
 }
 
+/// A quiet watch brings one event at a time.
+type Items<T> = SmallVec<[Item<T>; 1]>;
+
 /// Some items of a job, decoded by one thread of several.
 pub struct DecodedPart<T> {
     /// The place of the first one in the job.
     from: usize,
-    items: Vec<Item<T>>,
+    items: Items<T>,
 }
 
 /// A decoded batch, on its way back to the machine. The order is that of the wire.
 pub struct Decoded<T> {
     pub(crate) ticket: Ticket,
-    pub(crate) items: Vec<Item<T>>,
+    pub(crate) items: Items<T>,
 }
 
 impl<T> Decoded<T> {
@@ -464,6 +466,7 @@ mod tests {
     use crate::object::{DynamicObject, ObjectMeta};
     use alloc::string::ToString;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     const PODS: Resource = Resource::namespaced("", "v1", "pods", "Pod");
 

@@ -119,6 +119,8 @@ pub struct InformerConfig {
     pub in_flight_bytes: usize,
     /// The least resync period: a smaller one is raised to it.
     pub min_resync: Duration,
+    /// The driver's store was [preloaded](crate::store::Store::preload) with the state that this version stands for.
+    pub preloaded: Option<Version>,
 }
 
 impl InformerConfig {
@@ -130,6 +132,7 @@ impl InformerConfig {
             in_flight_bytes: IN_FLIGHT_BYTES,
             min_resync: MIN_RESYNC,
             queue: QueueKind::default(),
+            preloaded: None,
         }
     }
 }
@@ -214,6 +217,11 @@ pub enum Output<T> {
     Commit(Commit<T>),
     /// Begin the ring of this handler with the store as it is now, and push what comes from here on.
     Attach(HandlerId),
+    /// The same for a store that was preloaded, right before its first list is committed: the initial state of the ring is
+    /// not complete yet. Comes in the place of `Attach`.
+    Begin(HandlerId),
+    /// The initial state of a ring that was begun is complete.
+    Complete(HandlerId),
     /// Push nothing more to the ring of this handler.
     Detach(HandlerId),
     /// Repeat the store as it is now to this handler.
@@ -247,6 +255,8 @@ struct Handler {
     id: HandlerId,
     resync: Option<Duration>,
     next_resync: Option<Time>,
+    /// Its ring began with the preloaded state.
+    begun: bool,
     attached: bool,
 }
 
@@ -301,6 +311,7 @@ pub struct Informer<T> {
     finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
+    preloaded: bool,
     populated: bool,
     outputs: VecDeque<Output<T>>,
     stats: Stats,
@@ -326,11 +337,17 @@ impl<T> Informer<T> {
         // Informers that differ in any of these draw different jitter.
         let ReflectorConfig { resource, namespace, label_selector, field_selector, .. } = &config.reflector;
         let name = format!("{resource:?} {namespace:?} {label_selector:?} {field_selector:?}");
+        let rng = Rng::derive(seed, &name);
+        let mut reflector = Reflector::new(config.reflector, rng);
+        let preloaded = config.preloaded.is_some();
+        if let Some(version) = config.preloaded {
+            reflector.preloaded(version);
+        }
         Informer {
             strict: config.strict_decode,
             in_flight_bytes: config.in_flight_bytes,
             min_resync: config.min_resync,
-            reflector: Reflector::new(config.reflector, Rng::derive(seed, &name)),
+            reflector,
             clock: Clock::default(),
             work: VecDeque::new(),
             waiting_bytes: 0,
@@ -344,6 +361,7 @@ impl<T> Informer<T> {
             finished: None,
             busy: Busy::No,
             handlers: Vec::new(),
+            preloaded,
             populated: false,
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -623,6 +641,13 @@ impl<T> Informer<T> {
     fn step(&mut self, now: Time) -> bool {
         if let Some(commit) = self.queue.pop() {
             let list = if commit.is_list() { self.finished.take() } else { None };
+            if list.is_some() && self.preloaded && !self.populated {
+                // What was saved is where handlers begin, and the list is what changed since.
+                for handler in &mut self.handlers {
+                    handler.begun = true;
+                    self.outputs.push_back(Output::Begin(handler.id));
+                }
+            }
             self.busy = Busy::Committing(list);
             self.outputs.push_back(Output::Commit(commit));
             return true;
@@ -696,11 +721,16 @@ impl<T> Informer<T> {
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
+            assert!(
+                !(receipt.first_list && self.preloaded),
+                "InformerConfig::preloaded is for a store that was given its state with Store::preload"
+            );
             self.populated = true;
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
                 handler.attached = true;
-                self.outputs.push_back(Output::Attach(handler.id));
+                let (id, begun) = (handler.id, handler.begun);
+                self.outputs.push_back(if begun { Output::Complete(id) } else { Output::Attach(id) });
             }
         }
     }
@@ -713,7 +743,7 @@ impl<T> Informer<T> {
             self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
         }
         let next_resync = resync.map(|period| now + period);
-        self.handlers.push(Handler { id, resync, next_resync, attached: self.populated });
+        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated });
         if self.populated {
             self.outputs.push_back(Output::Attach(id));
         }
@@ -808,7 +838,7 @@ mod tests {
 
     /// Answers a job with nothing decoded of it.
     fn answer(machine: &mut Informer<DynamicObject>, job: &DecodeJob) {
-        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Vec::new() }));
+        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Default::default() }));
     }
 
     #[test]

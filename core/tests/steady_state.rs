@@ -26,6 +26,8 @@ struct World {
     codec: Codec<usize>,
     requests: u64,
     version: usize,
+    /// Allocations of the last read, up to its first `Decode`.
+    reading: u64,
     /// Allocations between an answered `Decode` and the popped notification.
     allocations: u64,
     told: usize,
@@ -48,6 +50,7 @@ impl World {
             codec: Codec::<DynamicObject>::new(pods).map(|object| Ok(object.json().len())),
             requests: 0,
             version: OBJECTS,
+            reading: 0,
             allocations: 0,
             told: 0,
         };
@@ -83,8 +86,12 @@ impl World {
     }
 
     fn input(&mut self, input: Input<'_, usize>) {
-        self.informer.handle(Time::ZERO, input);
-        let mut job = self.drain();
+        let mut job = None;
+        self.reading = measure(|| {
+            self.informer.handle(Time::ZERO, input);
+            job = self.drain();
+        })
+        .count_total;
         while let Some(mut next) = job.take() {
             next.probe(&self.store);
             let decoded = next.decode(&self.codec, &self.store.indexers(), &NoGuard);
@@ -123,6 +130,17 @@ fn object(n: usize, version: usize) -> String {
         r#"{{"metadata":{{"namespace":"team-{}","name":"object-{n}","uid":"0b6c1e4d-9a2f-4c53-8f0e-{n:012}","resourceVersion":"{version}"}}}}"#,
         n % 10
     )
+}
+
+#[test]
+fn an_event_is_read_without_an_allocation_of_its_own() {
+    let mut world = World::new(0);
+    READS.iter().for_each(|changes| world.read(*changes));
+    // What is read at a time takes a buffer for its bytes and one for what is noted of it, which doubles as it grows.
+    for changes in [64, 200] {
+        world.read(changes);
+        assert!(world.reading <= 24, "{} allocations for {changes} events", world.reading);
+    }
 }
 
 #[test]

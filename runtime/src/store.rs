@@ -9,6 +9,7 @@ mod schedules;
 use crate::guard::CatchUnwind;
 use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};
+use informer_core::saved::Saved;
 use informer_core::store::{Commit, Committed, IndexDef, IndexError, Snapshot, Store};
 use informer_core::{Key, Obj};
 
@@ -60,6 +61,12 @@ impl<T> SharedStore<T> {
         std::mem::swap(&mut *self.store.write(), &mut aside);
         drop(aside); // the old root, under no lock that readers take
         committed
+    }
+
+    /// Gives the store the state of an earlier run, before anybody else has it.
+    pub(crate) fn preload(&self, saved: Saved<T>) {
+        let (objects, version) = saved.into_parts();
+        self.store.write().preload(objects, version);
     }
 
     /// Adds an index. It is filled from a snapshot while readers go on; the informer's next change waits.

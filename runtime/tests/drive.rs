@@ -21,6 +21,15 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/mutation.rs"]
+mod mutation;
+#[path = "drive/own_writes.rs"]
+mod own_writes;
+#[path = "drive/preloaded.rs"]
+mod preloaded;
+#[path = "drive/stop_one.rs"]
+mod stop_one;
+
 fn pods() -> Resource {
     Resource::namespaced("", "v1", "pods", "Pod")
 }
@@ -53,8 +62,8 @@ impl Hand {
         Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
     }
 
-    fn tell(&mut self, event: IoEvent<'_>) {
-        self.tell_at(self.now, event);
+    fn tell(&mut self, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.tell_at(self.now, event)
     }
 
     /// The requests that were sent, and what is waited for.

@@ -36,6 +36,7 @@
 //! assert_eq!(widget.spec.size, 3);
 //! ```
 
+mod answer;
 mod dynamic;
 mod identity;
 #[cfg(feature = "k8s-openapi")]
@@ -46,7 +47,7 @@ mod tail;
 
 pub use dynamic::DynamicObject;
 pub use identity::{Key, KeyError, KeyRef, Uid, UidRef, Version, VersionRef};
-pub use meta::{Meta, ObjectMeta, OwnerRef, OwnerReference};
+pub use meta::{Identity, Meta, ObjectMeta, OwnerRef, OwnerReference};
 pub use resource::{ParseResourceError, Resource};
 
 use alloc::string::{String, ToString};

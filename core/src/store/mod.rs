@@ -28,6 +28,7 @@
 //! ```
 
 mod def;
+mod freshness;
 mod index;
 mod postings;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod staged;
 mod value;
 
 pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
+pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
@@ -127,6 +129,20 @@ impl<T> Commit<T> {
     /// True for a list: a driver may then build the result aside and swap it in.
     pub fn is_list(&self) -> bool {
         matches!(self.change, Change::Replace(_))
+    }
+
+    /// The objects that it brings in, in order, before anybody can see them.
+    pub fn objects(&self) -> impl Iterator<Item = &Obj<T>> {
+        let (items, listed) = match &self.change {
+            Change::Events(items) => (items.as_slice(), &[][..]),
+            Change::Replace(staged) => (&[][..], staged.fresh.as_slice()),
+            Change::Nothing => (&[][..], &[][..]),
+        };
+        let events = items.iter().filter_map(|item| match item {
+            Item::Fresh { fresh, .. } => Some(&fresh.object),
+            Item::Unchanged(_) | Item::Gone { .. } | Item::Bad { .. } => None,
+        });
+        events.chain(listed.iter().flatten().map(|fresh| &fresh.object))
     }
 
     /// The staged list, if it is one.
@@ -236,6 +252,10 @@ pub struct Store<T> {
     /// Moves with every object that comes, changes or goes.
     revision: u64,
     populated: bool,
+    /// It had a state before the first list of this run.
+    preloaded: bool,
+    /// Moves with every list that is older than the one before.
+    set_backs: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -252,6 +272,8 @@ impl<T> Clone for Store<T> {
             version: self.version.clone(),
             revision: self.revision,
             populated: self.populated,
+            preloaded: self.preloaded,
+            set_backs: self.set_backs,
         }
     }
 }
@@ -270,6 +292,8 @@ impl<T> Store<T> {
             version: Version::<String>::default(),
             revision: 0,
             populated: false,
+            preloaded: false,
+            set_backs: 0,
         }
     }
 
@@ -297,6 +321,11 @@ impl<T> Store<T> {
     /// objects.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often a list was older than what the store stood for: the server was set back (C25).
+    pub fn set_backs(&self) -> u64 {
+        self.set_backs
     }
 
     /// The object of a key, `namespace/name` or `name`.
@@ -384,6 +413,11 @@ impl<T> Store<T> {
         self.quarantine.values()
     }
 
+    /// The newest version of a key, if it could not be built.
+    pub fn quarantined_key(&self, key: &str) -> Option<&BadItem> {
+        self.quarantine.get(key)
+    }
+
     /// True if the server has a newer version of this object that could not be decoded.
     pub fn is_stale_key(&self, key: &str) -> bool {
         self.find(key).is_some_and(|slot| self.stale.contains(slot))
@@ -459,6 +493,24 @@ impl<T> Store<T> {
         old
     }
 
+    /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
+    /// first list tells what changed since. Of a key that comes twice the last object counts.
+    ///
+    /// # Panics
+    ///
+    /// If the store has an object or stood for a version before: what it has is newer.
+    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) {
+        assert!(self.is_empty() && self.version.is_empty(), "only an empty store can be preloaded");
+        for object in objects {
+            let fresh = self.indexers.fresh(object);
+            let known = self.find(fresh.object.key().as_str());
+            self.put(known, fresh);
+        }
+        self.version.set(version.borrowed());
+        self.preloaded = true;
+        self.check();
+    }
+
     /// Takes an object out by hand: for a store without an informer.
     pub fn remove(&mut self, key: &str) -> Option<Obj<T>> {
         let slot = self.find(key)?;
@@ -487,7 +539,11 @@ impl<T> Store<T> {
                 }
                 done.receipt.spare.items = items;
             }
-            Change::Replace(staged) => self.replace(staged, &mut done),
+            Change::Replace(staged) => {
+                let set_back = matches!(&commit.version, Moves::To(version) if version.is_before(&self.version));
+                self.set_backs += u64::from(set_back);
+                self.replace(staged, &mut done);
+            }
         }
         if let Moves::To(version) = commit.version {
             self.version.set(version.borrowed());
@@ -500,8 +556,8 @@ impl<T> Store<T> {
         match item {
             // Only a list is probed for unchanged objects.
             Item::Unchanged(_) => {}
-            Item::Fresh { fresh, .. } => {
-                let known = self.find_bytes(Obj::key_bytes(&fresh.object));
+            Item::Fresh { known, fresh } => {
+                let known = self.find_near(known, Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
             Item::Gone { gone, .. } => {
@@ -521,7 +577,7 @@ impl<T> Store<T> {
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
     fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
-        done.receipt.first_list = !self.populated && self.is_empty();
+        done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
             self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();
@@ -630,6 +686,12 @@ impl<T> Store<T> {
     fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
         let hash = self.hasher.hash_one(key);
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
+    }
+
+    /// The same, if it may well lie in `known`: it did when its batch was probed.
+    fn find_near(&self, known: Option<Slot>, key: &[u8]) -> Option<Slot> {
+        let still = |slot: &Slot| self.slots.get(*slot).is_some_and(|object| Obj::key_bytes(object) == key);
+        known.filter(still).or_else(|| self.find_bytes(key))
     }
 
     fn object(&self, slot: u32) -> &Obj<T> {
@@ -748,4 +810,60 @@ pub struct PreparedIndex<T> {
 /// An index that was taken away.
 pub struct RemovedIndex {
     _index: Index,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Uid;
+    use alloc::vec;
+
+    fn object(name: &str, version: &str) -> Obj<()> {
+        Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ())
+    }
+
+    fn commit(store: &mut Store<()>, items: Vec<Item<()>>) -> Vec<String> {
+        let done = store.commit(Commit { change: Change::Events(items), version: Moves::WithEvents, told: Vec::new() });
+        done.notifications.iter().map(|told| format!("{told}")).collect()
+    }
+
+    #[test]
+    fn where_an_object_lay_when_it_was_probed_is_a_hint_and_no_more() {
+        let mut store = Store::new(7);
+        store.upsert(object("a", "1"));
+        let known = store.slot_of("web", "a").map(|(slot, _)| slot);
+        let fresh = |name: &str, version: &str, known| Item::Fresh { known, fresh: Fresh::bare(object(name, version)) };
+        let told = commit(
+            &mut store,
+            vec![
+                fresh("a", "2", known),
+                Item::Gone { known, gone: Gone::Last(object("a", "3")) },
+                fresh("b", "4", None), // where a lay
+                fresh("a", "5", known),
+                fresh("b", "6", None),
+            ],
+        );
+        assert_eq!(
+            told,
+            ["updated web/a@2 (was 1)", "deleted web/a@3", "added web/b@4", "added web/a@5", "updated web/b@6 (was 4)"]
+        );
+        assert_eq!(store.slot_of("web", "b").map(|(slot, _)| slot), known, "the place was used again");
+        assert_eq!((store.len(), store.version().as_str()), (2, "6"));
+    }
+
+    #[test]
+    fn a_store_stands_for_the_newest_version_that_events_carry() {
+        let mut store = Store::new(7);
+        store.version.set(VersionRef::of("8"));
+        let nameless = BadItem::new(None, Version::default(), "no name");
+        let items = vec![
+            Item::Fresh { known: None, fresh: Fresh::bare(object("a", "9")) },
+            Item::Gone { known: None, gone: Gone::Named { key: Key::new("web", "b"), version: Version::new("10") } },
+            Item::Bad { known: None, bad: nameless.clone() },
+        ];
+        assert_eq!(commit(&mut store, items), ["added web/a@9"]);
+        assert_eq!(store.version().as_str(), "10", "an event without one moves nothing");
+        assert!(commit(&mut store, vec![Item::Bad { known: None, bad: nameless }]).is_empty());
+        assert_eq!(store.version().as_str(), "10");
+    }
 }

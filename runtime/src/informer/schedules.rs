@@ -105,6 +105,34 @@ fn an_informer_that_is_asked_for_beside_a_stop_is_refused_or_ends() {
     });
 }
 
+/// Stopped alone, before it is started or while it is.
+#[test]
+fn an_informer_that_is_stopped_beside_its_start_ends_its_handlers() {
+    seldom(|| {
+        let (factory, pods) = factory();
+        let (_, deliveries) = pods.channel(HandlerOptions::default());
+        let stopped = pods.clone();
+        let stop = spawn(move || stopped.request_stop());
+        let handler = spawn(move || run(&deliveries));
+        for mut driver in factory.take_unstarted() {
+            let mut event = IoEvent::Start;
+            loop {
+                let seen = factory.wake().generation();
+                let leaving = pods.0.status.leaving.load(Ordering::Acquire);
+                drive(&mut *driver, if leaving { IoEvent::Stop } else { event });
+                if driver.is_stopped() {
+                    break;
+                }
+                event = IoEvent::Tick;
+                factory.wake().wait_past(seen, None);
+            }
+        }
+        handler.join().unwrap();
+        stop.join().unwrap();
+        assert!(pods.is_stopped());
+    });
+}
+
 #[test]
 fn a_command_wakes_a_driver_that_is_about_to_sleep() {
     seldom(|| {

@@ -160,6 +160,10 @@ impl ControllerCore {
     /// The next thing for a worker.
     pub fn next(&self) -> Work {
         let seen = self.signal.generation();
+        // A source that was stopped alone leaves a cache that stands still: nobody must act on it.
+        if self.gates.lock().iter().any(Registration::is_finished) {
+            self.stop();
+        }
         if !self.open.load(Ordering::Acquire) && self.gates.lock().iter().all(Registration::has_synced) {
             self.open.store(true, Ordering::Release);
             self.machine.lock().open();

@@ -491,7 +491,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
 
     /// Stops this informer alone, and does not wait: its request is cancelled, its handlers end, and what is cached can be
     /// read as before. Asked for again, the factory gives a fresh one, which the next start starts. May be called anywhere,
-    /// and again. A controller that has it among its sources hears nothing of it any more.
+    /// and again. A controller that has it among its sources stops, too: it would act on a cache that stands still.
     pub fn request_stop(&self) {
         if let Some(roster) = self.0.roster.upgrade() {
             roster.stop(&self.0);

@@ -343,6 +343,7 @@ impl<'a> World<'a> {
                     assert_eq!(self.network.paused, None, "nothing waits to be decoded, so every body is read");
                     return;
                 }
+                Output::Begin(id) | Output::Complete(id) => panic!("{id:?}: no scenario begins with a saved state"),
                 _ => panic!("the core asks for something that this driver does not know: teach it"),
             }
         }

@@ -1,7 +1,7 @@
 //! [`Informer`]: the machine that joins reflector, queue and handlers, and speaks the contract of every machine here.
 //!
 //! ```text
-//!  Head, Body, End ─► reflector ─► items ─► Decode ─► Decoded ─► in-order queue ─► Commit ─► Committed ─► Attach …
+//!  Head, Body, End ─► reflector ─► items ─► Decode ─► Decoded ─► queue ─► Commit ─► Committed ─► Attach …
 //!                        │                    (the driver, and its store)             (the driver, and its rings)
 //!                        └─► Send, Cancel, Pause, Resume
 //! ```
@@ -73,7 +73,7 @@
 //! ```
 
 use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
-use crate::fifo::InOrderQueue;
+use crate::fifo::{Queue, QueueKind};
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
 use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
@@ -113,6 +113,8 @@ pub struct InformerConfig {
     pub reflector: ReflectorConfig,
     /// A list with an object that does not decode fails as a whole, as client-go's does, and is tried again.
     pub strict_decode: bool,
+    /// In which order the changes of a watch are applied: that of the wire by default.
+    pub queue: QueueKind,
     /// Raw bytes that wait to be decoded before the body is paused; it goes on at half of that.
     pub in_flight_bytes: usize,
     /// The least resync period: a smaller one is raised to it.
@@ -129,6 +131,7 @@ impl InformerConfig {
             strict_decode: false,
             in_flight_bytes: IN_FLIGHT_BYTES,
             min_resync: MIN_RESYNC,
+            queue: QueueKind::default(),
             preloaded: None,
         }
     }
@@ -315,7 +318,7 @@ pub struct Informer<T> {
     staging: u64,
     /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
     refresh: Option<u64>,
-    queue: InOrderQueue<T>,
+    queue: Queue<T>,
     finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
@@ -365,7 +368,7 @@ impl<T> Informer<T> {
             staged: Staged::default(),
             staging: 0,
             refresh: None,
-            queue: InOrderQueue::default(),
+            queue: Queue::new(config.queue),
             finished: None,
             busy: Busy::No,
             handlers: Vec::new(),

@@ -9,6 +9,9 @@
 //! knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is removed.
 //! A claim that comes too late fails, and the handler asks its ring again.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::Error;
 use crate::guard;
 use crate::replaced::drop_quietly;

@@ -1,5 +1,8 @@
 //! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
@@ -13,6 +16,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
 use informer_core::factory::Scope;
+use informer_core::fifo::QueueKind;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::Notification;
 use informer_core::object::DecodeError;
@@ -112,6 +116,12 @@ impl<T: 'static> InformerSpec<T> {
     /// Waits and bounds of the reflector.
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.config.reflector.tuning = tuning;
+        self
+    }
+
+    /// In which order the changes of a watch are applied. That of the wire by default.
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.config.queue = queue;
         self
     }
 

@@ -41,6 +41,8 @@ pub mod own_writes;
 pub mod pages;
 mod replaced;
 pub mod roster;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod store;
 pub mod sync;
 pub mod tls;

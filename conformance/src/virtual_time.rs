@@ -331,6 +331,7 @@ impl<'a> World<'a> {
                     assert_eq!(self.network.paused, None, "nothing waits to be decoded, so every body is read");
                     return;
                 }
+                Output::Begin(_) | Output::Complete(_) => panic!("no scenario preloads anything"),
                 _ => panic!("the core asks for something that this driver does not know: teach it"),
             }
         }

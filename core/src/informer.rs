@@ -191,6 +191,15 @@ pub enum Input<'a, T> {
         /// Its number.
         id: HandlerId,
     },
+    /// More waits for a handler than it allows ([`Overflow::Pause`](crate::listener::Overflow::Pause)), or no longer. While
+    /// that is so for one of them, nothing is decoded or committed, and no body is read: liveness deadlines stand still. To
+    /// be given before the [`Committed`](Self::Committed) of what made it full. A handler that is gone holds up nothing.
+    Backlog {
+        /// Its number.
+        id: HandlerId,
+        /// Whether its ring is full.
+        full: bool,
+    },
     /// List the newest state again and decode all of it, whatever is cached: for a conversion that changed without any
     /// object changing. Handlers are told of each object as an update. Nothing happens before the start.
     Refresh,
@@ -255,6 +264,8 @@ struct Handler {
     /// Its ring began with the preloaded state.
     begun: bool,
     attached: bool,
+    /// The informer waits for it.
+    full: bool,
 }
 
 enum Work {
@@ -439,6 +450,11 @@ impl<T> Informer<T> {
                     self.outputs.push_back(Output::Detach(id));
                 }
             }
+            Input::Backlog { id, full } => {
+                if let Some(handler) = self.handlers.iter_mut().find(|handler| handler.id == id) {
+                    handler.full = full;
+                }
+            }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
                 self.refresh = self.reflector.refresh(now).or(self.refresh);
@@ -503,7 +519,7 @@ impl<T> Informer<T> {
         if self.reflector.in_flight() != Some(held.id) {
             return true;
         }
-        if self.waiting_bytes > self.in_flight_bytes / 2 || self.work.len() > WAITING_WORK {
+        if self.waiting_bytes > self.in_flight_bytes / 2 || self.work.len() > WAITING_WORK || self.is_held_up() {
             self.held = Some(held);
             return false;
         }
@@ -525,7 +541,8 @@ impl<T> Informer<T> {
             while let Some(effect) = self.reflector.poll() {
                 self.effect(effect);
             }
-            if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
+            let may_work = self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && !self.is_held_up();
+            if may_work && self.step(now) {
                 continue;
             }
             if !self.read_held(now) {
@@ -553,9 +570,13 @@ impl<T> Informer<T> {
             return;
         }
         assert!(
-            self.busy != Busy::No || self.work.is_empty() && self.held.is_none(),
-            "work waits for an effect that is out, and for nothing else"
+            self.busy != Busy::No || self.is_held_up() || self.work.is_empty() && self.held.is_none(),
+            "work waits for an effect that is out or for a full handler, and for nothing else"
         );
+        if self.is_held_up() {
+            let read = self.reflector.reading().filter(|id| self.paused != Some(*id));
+            assert_eq!(read, None, "no body is read while a handler is full");
+        }
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
         let of = |work: &Work| if let Work::Decode(_, batch) = work { batch.bytes_len() } else { 0 };
         let waiting: usize = self.work.iter().map(of).sum();
@@ -740,7 +761,7 @@ impl<T> Informer<T> {
             self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
         }
         let next_resync = resync.map(|period| now + period);
-        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated });
+        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated, full: false });
         if self.populated {
             self.outputs.push_back(Output::Attach(id));
         }
@@ -763,17 +784,21 @@ impl<T> Informer<T> {
         }
     }
 
-    /// Pauses the body while too much waits to be decoded, and goes on at half of that.
+    /// True while a handler is full.
+    fn is_held_up(&self) -> bool {
+        self.handlers.iter().any(|handler| handler.full)
+    }
+
+    /// Pauses the body while too much waits to be decoded, and goes on at half of that; and while a handler is full.
     fn flow(&mut self, now: Time) {
+        let held_up = self.held.is_some() || self.is_held_up();
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > self.in_flight_bytes || self.held.is_some() => {
+            (None, Some(id)) if self.waiting_bytes > self.in_flight_bytes || held_up => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
-            (Some(paused), Some(id))
-                if paused == id && self.waiting_bytes <= self.in_flight_bytes / 2 && self.held.is_none() =>
-            {
+            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= self.in_flight_bytes / 2 && !held_up => {
                 self.paused = None;
                 self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));

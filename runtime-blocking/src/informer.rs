@@ -50,7 +50,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// # Panics
     ///
     /// If the system gives no thread.
-    pub fn handle(&self, function: impl FnMut(Notification<T>) + Send + 'static) -> Registration {
+    pub fn handle(&self, function: impl FnMut(&Notification<T>) + Send + 'static) -> Registration {
         self.handle_with(HandlerOptions::default(), function)
     }
 
@@ -62,7 +62,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn handle_with(
         &self,
         options: HandlerOptions,
-        function: impl FnMut(Notification<T>) + Send + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
     ) -> Registration {
         let (registration, handler) = self.handle.handler(options, function);
         run_handler(&self.factory, registration.name(), handler);
@@ -80,7 +80,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
         &self,
         options: HandlerOptions,
         keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
-        function: impl FnMut(Notification<T>) + Send + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
     ) -> Registration {
         self.handle_with(options, filtered(keep, function))
     }

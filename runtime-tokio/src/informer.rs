@@ -2,7 +2,7 @@
 
 use crate::factory::{Inner, deadline, wait_none};
 use crate::items::ItemStream;
-use informer_core::listener::{Delivery, Notification};
+use informer_core::listener::Notification;
 use informer_core::store::Seen;
 use informer_core::{Key, Obj, Version};
 use informer_runtime::Error;
@@ -10,7 +10,7 @@ use informer_runtime::acknowledged::{ItemOptions, ItemSource};
 use informer_runtime::catch_up::CatchUp;
 use informer_runtime::events::{EventStream, filtered};
 use informer_runtime::guard;
-use informer_runtime::handler::{HandlerOptions, Registration};
+use informer_runtime::handler::{Delivery, HandlerOptions, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::lister::Lister;
 use informer_runtime::observe::Observed;
@@ -74,7 +74,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// notification passed over.
     pub fn handle<F>(&self, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         self.handle_with(HandlerOptions::default(), function)
     }
@@ -82,7 +82,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// [`handle`](Self::handle), with a name, a resync period or another bound.
     pub fn handle_with<F>(&self, options: HandlerOptions, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         let (registration, handler) = self.handle.handler(options, function);
         self.runtime.spawn_handler(handler);
@@ -90,14 +90,14 @@ impl<T: Send + Sync + 'static> Informer<T> {
     }
 
     /// A handler that is asynchronous: a task. It must not block its thread. The next notification is delivered when
-    /// the future of the last one is done.
+    /// the future of the last one is done. It gets a clone, which its future may keep: two counted pointers.
     pub fn handle_async<F, Fut>(&self, options: HandlerOptions, function: F) -> Registration
     where
         F: FnMut(Notification<T>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let on_synced = options.on_synced.clone();
-        let (registration, deliveries) = self.channel(options);
+        let (registration, mut deliveries) = self.channel(options);
         let name = registration.name().to_string();
         let (runtime, life) = (Arc::clone(&self.runtime), self.lives().enter());
         self.runtime.spawn(async move {
@@ -106,7 +106,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
                 let outcome = if let Delivery::Notification(notification) = delivery {
-                    match guard::call(|| function(notification)) {
+                    match guard::call(|| function(notification.clone())) {
                         Ok(future) => guard::guarded(future).await,
                         Err(text) => Err(text),
                     }
@@ -135,7 +135,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
         &self,
         options: HandlerOptions,
         keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
-        function: impl FnMut(Notification<T>) + Send + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
     ) -> Registration {
         self.handle_with(options, filtered(keep, function))
     }

@@ -23,14 +23,13 @@
 //! ```
 
 use crate::guard;
-use crate::handler::{Deliveries, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::acknowledged::{Acknowledged, Item as Given};
 use informer_core::controller::{Counts, Verdict};
-use informer_core::listener::Delivery;
 use informer_core::queue::{Limiter, QueueConfig};
 use informer_core::{Key, Obj};
 use std::fmt;
@@ -64,7 +63,9 @@ impl ItemOptions {
 /// What consumers and items share.
 struct Shared<T> {
     machine: Mutex<Acknowledged<T>>,
-    deliveries: Deliveries<T>,
+    /// Locked before `machine`: who takes a delivery moves it over before the next one can be taken.
+    deliveries: Mutex<Deliveries<T>>,
+    channel: Arc<Channel<T>>,
     lister: Lister<T>,
     clock: Clock,
     observer: Option<Observer>,
@@ -109,7 +110,8 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         let (registration, deliveries) = informer.channel(handler);
         ItemSource(Arc::new(Owner(Arc::new(Shared {
             machine: Mutex::new(Acknowledged::new(QueueConfig::new(random_seed()).limiter(limiter))),
-            deliveries,
+            channel: deliveries.channel(),
+            deliveries: Mutex::new(deliveries),
             lister: informer.lister(),
             clock: informer.clock(),
             observer: informer.observer(),
@@ -123,26 +125,26 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         let shared = &self.0.0;
         // Ends: each round moves one delivery over.
         loop {
-            let seen = shared.deliveries.signal().generation();
+            let seen = shared.channel.signal().generation();
+            let mut deliveries = shared.deliveries.lock();
             let mut machine = shared.machine.lock();
             let now = shared.clock.now();
-            // Under the lock: another consumer must not move what comes later over before this.
-            let next = shared.deliveries.try_next();
-            match &next {
+            let next = deliveries.try_next();
+            let was_empty = matches!(next, Next::Empty(_));
+            match next {
                 Next::Delivery(Delivery::Notification(notification)) => machine.tell(now, notification),
                 Next::Delivery(Delivery::Synced) => machine.told_initial(),
-                Next::Delivery(_) | Next::Empty(_) => {}
+                Next::Empty(_) => {}
                 Next::Closed => {
                     machine.stop();
                     return Step::Closed;
                 }
             }
+            drop(deliveries);
             let taken = machine.take(now, |key| shared.lister.get(key));
             let synced = machine.poll_synced();
             let until = machine.next_deadline();
             drop(machine);
-            let was_empty = matches!(next, Next::Empty(_));
-            drop(next); // objects, under no lock
             if synced {
                 shared.tell_synced();
             }
@@ -159,7 +161,7 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
 impl<T> ItemSource<T> {
     /// What to wait on after [`Step::Wait`].
     pub fn signal(&self) -> &Signal {
-        self.0.0.deliveries.signal()
+        self.0.0.channel.signal()
     }
 
     /// How it stands. It is synced once each key of the initial state was answered, in whatever way. What
@@ -196,7 +198,7 @@ impl<T> Shared<T> {
         drop(objects);
         if ready || finished.due.is_some() {
             // For another consumer, or due before what they wait for.
-            self.deliveries.signal().notify();
+            self.channel.signal().notify();
         }
         tell(self.observer.as_ref(), &Observed::Reconcile(&finished));
         if synced {
@@ -207,10 +209,10 @@ impl<T> Shared<T> {
     fn tell_synced(&self) {
         let told = self.on_synced.lock().take();
         if let Some(Err(text)) = told.map(|told| guard::call(|| told())) {
-            self.deliveries.mark_panic();
+            self.channel.mark_panic();
             tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: self.registration.name(), text: &text });
         }
-        self.deliveries.mark_synced();
+        self.channel.mark_synced();
     }
 }
 

@@ -106,10 +106,10 @@ fn source<U: Object>(
 ) -> (Registration, Box<dyn HandlerLoop>) {
     let core = Arc::clone(core);
     let options = HandlerOptions::named(&format!("controller source {}", informer.resource()));
-    informer.handler(options, move |notification: Notification<U>| {
-        if predicate.passes(&notification) {
+    informer.handler(options, move |notification: &Notification<U>| {
+        if predicate.passes(notification) {
             let mut keys = Keys::default();
-            mapper.map(&notification, &mut keys);
+            mapper.map(notification, &mut keys);
             for key in keys.as_slice() {
                 core.enqueue(key.clone());
             }

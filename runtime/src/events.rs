@@ -40,7 +40,7 @@ mod stream;
 pub use stream::EventStream;
 
 use crate::guard;
-use crate::handler::{Deliveries, HandlerOptions, Next, Registration};
+use crate::handler::{Deliveries, Delivery as Lent, HandlerOptions, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observed, Observer, random_seed, tell};
 use crate::sync::Arc;
@@ -58,15 +58,15 @@ use std::time::{Duration, Instant};
 /// is added or deleted. A panic of `keep` counts as one of the handler.
 pub fn filtered<T>(
     keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
-    mut function: impl FnMut(Notification<T>) + Send + 'static,
-) -> impl FnMut(Notification<T>) + Send + 'static
+    mut function: impl FnMut(&Notification<T>) + Send + 'static,
+) -> impl FnMut(&Notification<T>) + Send + 'static
 where
     T: Send + Sync + 'static,
 {
     let mut filter = Filter::new(random_seed(), keep);
-    move |event| {
-        if let Some(event) = filter.apply(&event) {
-            function(event.into_owned());
+    move |event: &Notification<T>| {
+        if let Some(event) = filter.apply(event) {
+            function(&event);
         }
     }
 }
@@ -137,37 +137,37 @@ impl<T> Feed<T> {
     /// The next event that is there. Ends: each round takes a delivery.
     fn next<E: Event<T>>(&mut self) -> Fed<E> {
         loop {
-            match self.deliveries.try_next() {
+            let passed = match self.deliveries.try_next() {
                 Next::Closed => return Fed::Closed,
                 Next::Empty(seen) => return Fed::Empty(seen),
-                Next::Delivery(delivery) => {
-                    if let Some(event) = self.passed(delivery).and_then(E::of) {
+                Next::Delivery(Lent::Notification(notification)) => match &mut self.filter {
+                    None => Ok(Some(notification.clone())),
+                    Some(filter) => guard::call(|| filter.apply(notification).map(Cow::into_owned)),
+                },
+                Next::Delivery(Lent::Synced) => {
+                    self.synced();
+                    if let Some(event) = E::of(Delivery::Synced) {
+                        return Fed::Event(event);
+                    }
+                    continue;
+                }
+            };
+            match passed {
+                Ok(notification) => {
+                    if let Some(event) = notification.map(Delivery::Notification).and_then(E::of) {
                         return Fed::Event(event);
                     }
                 }
+                Err(text) => self.panicked(&text),
             }
         }
     }
 
-    fn passed(&mut self, delivery: Delivery<T>) -> Option<Delivery<T>> {
-        if let Delivery::Notification(notification) = &delivery {
-            let Some(filter) = &mut self.filter else { return Some(delivery) };
-            let changed = match guard::call(|| filter.apply(notification)) {
-                Ok(None) => return None,
-                Ok(Some(Cow::Borrowed(_))) => None,
-                Ok(Some(Cow::Owned(changed))) => Some(changed),
-                Err(text) => {
-                    self.panicked(&text);
-                    return None;
-                }
-            };
-            return Some(changed.map_or(delivery, Delivery::Notification));
-        }
+    fn synced(&mut self) {
         if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
             self.panicked(&text);
         }
         self.deliveries.mark_synced();
-        Some(delivery)
     }
 
     fn panicked(&self, text: &str) {

@@ -3,7 +3,7 @@
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
-use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
 use crate::observe::{Clock, Observed, Observer, tell};
@@ -14,7 +14,7 @@ use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
 use informer_core::factory::Scope;
 use informer_core::informer::{HandlerId, InformerConfig};
-use informer_core::listener::{Delivery, Notification};
+use informer_core::listener::Notification;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
 use informer_core::saved::Saved;
@@ -174,8 +174,13 @@ impl<T> fmt::Debug for InformerSpec<T> {
 
 /// A command to an informer's driver.
 pub(crate) enum Command<T> {
-    Add { channel: Arc<Channel<T>>, resync: Option<Duration> },
+    Add {
+        channel: Arc<Channel<T>>,
+        resync: Option<Duration>,
+    },
     Remove(HandlerId),
+    /// The handler's ring was full and is not any more.
+    Room(HandlerId),
     Refresh,
 }
 
@@ -293,7 +298,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most two commands
+    /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most three commands
     /// per handler and one refresh, however long the informer is not started.
     ///
     /// The stop takes the lock of the mailbox after it raised its flag, and before it closes what it finds: either it
@@ -303,8 +308,12 @@ impl<T> Inner<T> {
         if self.status.stopped.load(Ordering::Acquire) {
             return false;
         }
-        let again = |known: &Command<T>| matches!(known, Command::Refresh);
-        if !(again(&command) && mailbox.iter().any(again)) {
+        let again = |known: &Command<T>| match (known, &command) {
+            (Command::Refresh, Command::Refresh) => true,
+            (Command::Room(known), Command::Room(id)) => known == id,
+            (Command::Add { .. } | Command::Remove(_) | Command::Room(_) | Command::Refresh, _) => false,
+        };
+        if !mailbox.iter().any(again) {
             mailbox.push(command);
         }
         drop(mailbox);
@@ -318,7 +327,7 @@ impl<T> Inner<T> {
         let commands = std::mem::take(&mut *self.mailbox.lock());
         let added = commands.into_iter().filter_map(|command| match command {
             Command::Add { channel, .. } => Some(channel),
-            Command::Remove(_) | Command::Refresh => None,
+            Command::Remove(_) | Command::Room(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
         self.status.moved.notify();
@@ -506,8 +515,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         if options.name.is_empty() {
             options.name = format!("{}-{}", self.0.resource, id.0);
         }
-        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed)));
         let inner: Weak<Inner<T>> = Arc::downgrade(&self.0);
+        let driver = Weak::clone(&inner);
+        let room = move |id| {
+            if let Some(inner) = driver.upgrade() {
+                _ = inner.post(Command::Room(id));
+            }
+        };
+        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed), Box::new(room)));
         let held = Arc::downgrade(&channel);
         let remove = move |id| {
             if let Some(channel) = held.upgrade() {
@@ -538,7 +553,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// Adds a handler that is a plain function; the caller runs the loop.
     pub fn handler<F>(&self, options: HandlerOptions, function: F) -> (Registration, Box<dyn HandlerLoop>)
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
@@ -615,7 +630,7 @@ impl<T, F> FunctionLoop<T, F> {
     }
 }
 
-impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
+impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
     fn step(&mut self) -> Step {
         match self.deliveries.try_next() {
             Next::Empty(seen) => return Step::Empty(seen),
@@ -625,7 +640,7 @@ impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionL
                     self.panicked(&text);
                 }
             }
-            Next::Delivery(_) => {
+            Next::Delivery(Delivery::Synced) => {
                 if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
                     self.panicked(&text);
                 }

@@ -129,7 +129,7 @@ fn both_filtered(
     };
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = Arc::clone(&lines);
-    let write = filtered(keep, move |event: Notification<DynamicObject>| log.lock().push(event.to_string()));
+    let write = filtered(keep, move |event: &Notification<DynamicObject>| log.lock().push(event.to_string()));
     let (of_handler, mut handler): (_, Box<dyn HandlerLoop>) =
         informer.handler(HandlerOptions::named("handler"), write);
     let told_handler = move || {

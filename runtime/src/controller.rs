@@ -82,6 +82,7 @@ impl<T: Object> ControllerBuilder<T> {
             observer: factory.observer(),
             gates: Mutex::new(Vec::new()),
             open: AtomicBool::new(false),
+            orphaned: AtomicBool::new(false),
             workers: self.workers.max(1),
         });
         let (primary, predicate) = (self.primary, self.predicate);
@@ -125,6 +126,8 @@ pub struct ControllerCore {
     /// Nothing is reconciled before the caches that feed it are whole (B162).
     gates: Mutex<Vec<Registration>>,
     open: AtomicBool,
+    /// A source has ended.
+    orphaned: AtomicBool,
     workers: usize,
 }
 
@@ -161,7 +164,9 @@ impl ControllerCore {
     pub fn next(&self) -> Work {
         let seen = self.signal.generation();
         // A source that was stopped alone leaves a cache that stands still: nobody must act on it.
-        if self.gates.lock().iter().any(Registration::is_finished) {
+        if !self.orphaned.load(Ordering::Acquire) && self.gates.lock().iter().any(Registration::is_finished) {
+            // Once: it wakes every worker, this one included.
+            self.orphaned.store(true, Ordering::Release);
             self.stop();
         }
         if !self.open.load(Ordering::Acquire) && self.gates.lock().iter().all(Registration::has_synced) {

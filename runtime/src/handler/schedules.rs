@@ -21,7 +21,7 @@ fn added(n: u32) -> Notification<u32> {
 }
 
 fn channel() -> (Arc<Channel<u32>>, Deliveries<u32>) {
-    let channel = Arc::new(Channel::new(HandlerId(1), &HandlerOptions::named("h"), Arc::default()));
+    let channel = Arc::new(Channel::new(HandlerId(1), &HandlerOptions::named("h"), Arc::default(), Box::new(|_| ())));
     (Arc::clone(&channel), Deliveries::new(channel))
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use informer_runtime::acknowledged::{ItemOptions, ItemSource};
+use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
 type Hook = Arc<Mutex<Option<Box<dyn Fn() + Send + Sync>>>>;
@@ -139,4 +140,22 @@ fn deliveries_that_are_dropped_are_a_handler_that_is_removed_and_hold_up_nothing
     assert!(hand.paused.is_none() && registration.is_finished() && registration.pending() == 0);
     hand.update(10..=20);
     assert_eq!(versions(&informer), ["web/a@20"]);
+}
+
+#[test]
+fn a_request_for_an_informer_that_is_there_drops_what_it_brings_under_no_lock() {
+    let factory = factory();
+    let (namespaces, lease) = factory.lease(spec().namespace("other")).unwrap();
+    let namespaces = Leased::new(namespaces, lease);
+    // A transform that looks something up keeps what it reads going.
+    let asked = || {
+        let namespaces = namespaces.clone();
+        spec().transform(move |object| Ok((namespaces.lister().len(), object)))
+    };
+    let first = factory.informer(asked()).unwrap();
+    let second = factory.informer(asked()).unwrap();
+    let refused = factory.informer(asked().strict());
+    assert!(refused.is_err() && first.lister().len() == second.lister().len());
+    drop(namespaces);
+    assert_eq!(factory.take_unstarted().len(), 2, "the transform holds a lease");
 }

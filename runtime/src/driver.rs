@@ -367,6 +367,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                         // Of a list, where no handler waits for it.
                         batch.into_notifications().into_iter().flatten().for_each(drop_quietly);
                     }
+                    committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
                 }
                 Output::Attach(id) => self.attach(id, Channel::replay),

@@ -199,6 +199,9 @@ pub struct Committed<T> {
     /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
     /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
+    /// Last states of objects that the store did not have. Nobody is told of them; they are here so that they are dropped
+    /// behind the lock of the store and not under it.
+    pub dropped: Vec<Obj<T>>,
     /// What the machine must hear.
     pub receipt: Receipt<T>,
 }
@@ -523,7 +526,7 @@ impl<T> Store<T> {
     /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
         commit.settle(&NoGuard, |key| self.fresh_slot(key));
-        let mut done = Committed { notifications: commit.told, receipt: Receipt::default() };
+        let mut done = Committed { notifications: commit.told, dropped: Vec::new(), receipt: Receipt::default() };
         match commit.change {
             Change::Nothing => {}
             Change::Events(mut items) => {
@@ -562,7 +565,12 @@ impl<T> Store<T> {
             }
             Item::Gone { gone, .. } => {
                 self.quarantine.remove(gone.key().as_str());
-                let Some(slot) = self.find(gone.key().as_str()) else { return };
+                let Some(slot) = self.find(gone.key().as_str()) else {
+                    if let Gone::Last(last) = gone {
+                        done.dropped.push(last);
+                    }
+                    return;
+                };
                 let old = self.take(slot);
                 // Also of another incarnation than ours: the server said how the key ended, and nothing was missed.
                 let (object, final_state_known) = match gone {

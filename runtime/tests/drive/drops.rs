@@ -125,6 +125,25 @@ fn an_object_that_panics_when_it_is_dropped_ends_no_driver_and_no_handler() {
 }
 
 #[test]
+fn the_last_state_of_an_object_that_was_never_stored_is_dropped_under_no_lock_of_the_store() {
+    let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+    let factory = factory();
+    let informer = factory.informer(noisy(&hook)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let lister = informer.lister();
+    set(&hook, dropped(&times, move || _ = lister.get(&key("a"))));
+    hand.watch_all(&[("DELETED", "unknown", 6, ""), ("MODIFIED", "a", 7, "")]);
+    assert_eq!(times.load(Ordering::Relaxed), 2);
+    assert_eq!(informer.lister().get(&key("a")).unwrap().version(), *"7");
+    set(&hook, || resume_unwind(Box::new("on purpose")));
+    hand.watch("DELETED", "unknown", 8, "");
+    hand.watch("MODIFIED", "a", 9, "");
+    assert_eq!(informer.lister().get(&key("a")).unwrap().version(), *"9", "the driver goes on");
+    hook.lock().take();
+}
+
+#[test]
 fn deliveries_that_are_dropped_are_a_handler_that_is_removed_and_hold_up_nothing() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();

@@ -116,12 +116,14 @@ fn whoever_counts_what_waits_does_not_disturb_the_walk() {
         let (channel, mut deliveries) = channel();
         feed(&channel, &added([1, 2, 3]));
         let registration = Registration::new(channel, Arc::new(|_| {}), None);
+        let counter = registration.clone();
         let counter = spawn(move || {
-            let counts = [registration.pending(), registration.pending()];
+            let counts = [counter.pending(), counter.pending()];
             assert!(counts[0] <= 3 && counts[1] <= counts[0], "nothing comes, so it gets less: {counts:?}");
         });
         let got: Vec<_> = (0..3).map(|_| next(&mut deliveries)).collect();
         assert_eq!(got, [Some(1), Some(2), Some(3)]);
+        assert_eq!(registration.pending(), 0, "it is walked, though nobody has told the ring");
         counter.join().unwrap();
         assert!(matches!(deliveries.try_next(), Next::Empty(_)));
     });

@@ -6,7 +6,7 @@ use crate::guard;
 use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
-use crate::observe::{Observed, Observer, tell};
+use crate::observe::{Clock, Observed, Observer, tell};
 use crate::roster::Roster;
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -542,6 +542,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         (registration, deliveries)
     }
 
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.0.shared.observer.clone()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.0.shared.clock
+    }
+
     /// Adds a handler that is a plain function; the caller runs the loop.
     pub fn handler<F>(&self, options: HandlerOptions, function: F) -> (Registration, Box<dyn HandlerLoop>)
     where
@@ -549,7 +557,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
-        let observer = self.0.shared.observer.clone();
+        let observer = self.observer();
         let name = registration.name().to_string();
         let life = self.lives().enter();
         (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))

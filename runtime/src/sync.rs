@@ -36,6 +36,9 @@
 #[cfg(feature = "async")]
 mod task;
 
+#[cfg(feature = "async")]
+pub use task::Place;
+
 use std::fmt;
 use std::time::Instant;
 

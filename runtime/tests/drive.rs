@@ -21,6 +21,8 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/forms.rs"]
+mod forms;
 #[path = "drive/mutation.rs"]
 mod mutation;
 #[path = "drive/own_writes.rs"]
@@ -29,6 +31,9 @@ mod own_writes;
 mod preloaded;
 #[path = "drive/stop_one.rs"]
 mod stop_one;
+#[cfg(feature = "async")]
+#[path = "drive/streams.rs"]
+mod streams;
 
 fn pods() -> Resource {
     Resource::namespaced("", "v1", "pods", "Pod")

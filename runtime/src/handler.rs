@@ -18,7 +18,7 @@ use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
-use informer_core::listener::{Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
+use informer_core::listener::{self, Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
 use informer_core::time::Duration;
 use std::fmt;
@@ -181,6 +181,19 @@ impl<T> Channel<T> {
         Some(fill(&mut buffer.ring))
     }
 
+    pub(crate) fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    pub(crate) fn mark_synced(&self) {
+        self.shared.synced.store(true, Ordering::Release);
+        self.shared.tell();
+    }
+
+    pub(crate) fn mark_panic(&self) {
+        self.shared.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Wakes the handler if it waits and there is something for it.
     pub(crate) fn wake(&self) {
         let mut buffer = self.buffer.lock();
@@ -261,6 +274,16 @@ pub enum Delivery<'a, T> {
     Notification(&'a Notification<T>),
     /// Everything that belonged to the initial state was delivered before. Comes once.
     Synced,
+}
+
+impl<T> Delivery<'_, T> {
+    /// The same for whoever keeps it: two counted pointers.
+    pub fn to_owned(&self) -> listener::Delivery<T> {
+        match self {
+            Delivery::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
+            Delivery::Synced => listener::Delivery::Synced,
+        }
+    }
 }
 
 /// What [`Deliveries::try_next`] found.
@@ -358,7 +381,11 @@ impl<T> Deliveries<T> {
 
     /// What to wait on after [`Next::Empty`].
     pub fn signal(&self) -> &Signal {
-        &self.channel.signal
+        self.channel.signal()
+    }
+
+    pub(crate) fn channel(&self) -> Arc<Channel<T>> {
+        Arc::clone(&self.channel)
     }
 
     /// The part that several may hold.

@@ -348,11 +348,7 @@ pub fn measure(programs: &Programs, size: Size) -> Result<Report, String> {
                 return Err(format!("job {what} of {column} measures {id:?}, which is no row of the table"));
             }
             found[COLUMNS.iter().position(|known| *known == column).expect("every column is known")].add(figures);
-            eprintln!(
-                "round {round} of {}: {column}, {what} in {:.1} s",
-                size.rounds,
-                began.elapsed().as_secs_f64()
-            );
+            eprintln!("round {round} of {}: {column}, {what} in {:.1} s", size.rounds, began.elapsed().as_secs_f64());
         }
         growth(&mut found);
         rounds.push(found);

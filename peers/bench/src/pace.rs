@@ -30,10 +30,7 @@ pub fn mean_ns<R>(calls: usize, mut call: impl FnMut(usize) -> R) -> f64 {
 /// # Panics
 ///
 /// If one of the two does.
-pub fn busy<R>(
-    mut read: impl FnMut(usize) -> R,
-    mut write: impl FnMut(usize, usize) + Send + 'static,
-) -> Figures {
+pub fn busy<R>(mut read: impl FnMut(usize) -> R, mut write: impl FnMut(usize, usize) + Send + 'static) -> Figures {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let began = Instant::now();

@@ -119,7 +119,8 @@ fn events(runs: [(usize, usize); 3]) -> Figures {
 fn stalled(events: usize) -> Figures {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let (_reader, writer) = store_shared::<ConfigMap>(BUFFER);
-    let (stalled, mut other) = (writer.subscribe().expect("a shared store"), writer.subscribe().expect("a shared store"));
+    let (stalled, mut other) =
+        (writer.subscribe().expect("a shared store"), writer.subscribe().expect("a shared store"));
     let changes = changes(LIVE[1], events);
     let told = runtime.block_on(async {
         let through = tokio::spawn(stream::iter(changes).reflect_shared(writer).count());

@@ -42,7 +42,10 @@ mod tests {
         let list: Value = serde_json::from_str(&empty.list()).unwrap();
         assert_eq!((list["kind"].as_str(), list["apiVersion"].as_str()), (Some("WidgetList"), Some("example.com/v1")));
         let bookmark: Value = serde_json::from_str(&empty.end_of_initial_events()).unwrap();
-        assert_eq!((bookmark["type"].as_str(), bookmark["object"]["kind"].as_str()), (Some("BOOKMARK"), Some("Widget")));
+        assert_eq!(
+            (bookmark["type"].as_str(), bookmark["object"]["kind"].as_str()),
+            (Some("BOOKMARK"), Some("Widget"))
+        );
         for path in ["/apis/v1/widgets", "/apis/a/b/c/widgets", "/apis/a/b/", "/api/v1/pods"] {
             assert!(Empty::of(path).is_none(), "{path}");
         }

@@ -86,8 +86,7 @@ fn stalled(events: usize) -> Figures {
     let counted = Arc::clone(&updates);
     let (told, all_told) = channel();
     let other = feed.handle(Overflow::default(), move |notification| {
-        if matches!(notification, Notification::Updated { .. })
-            && counted.fetch_add(1, Ordering::Relaxed) + 1 == events
+        if matches!(notification, Notification::Updated { .. }) && counted.fetch_add(1, Ordering::Relaxed) + 1 == events
         {
             told.send(()).expect("main waits");
         }

@@ -62,9 +62,9 @@ fn watch(served: &Served) -> io::Result<Vec<String>> {
                     informer.handle(now(), Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
-                    let committed = store.commit(commit);
-                    committed.notifications.into_iter().for_each(|notification| ring.push(notification));
-                    informer.handle(now(), Input::Committed(committed.receipt));
+                    let mut committed = store.commit(commit);
+                    committed.notifications.drain(..).for_each(|notification| ring.push(notification));
+                    informer.handle(now(), Input::Committed(committed.into_receipt()));
                 }
                 Output::Attach(_) => ring.replay(store.snapshot()),
                 Output::Wait(deadline) => break deadline,

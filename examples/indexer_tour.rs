@@ -178,7 +178,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("Pages of one instant:");
     let list = ListId::new("pods", "", &LabelSelector::everything());
-    let view = View::new(list, 1, store.version().clone(), store.iter().cloned().collect());
+    let view = View::new(list, 1, store.version().to_version(), store.iter().cloned().collect());
     let first = view.page(4, None)?;
     show("first page", &keys(first.objects.iter()), "blog/comments blog/feed blog/front blog/sessions");
     let kept = first.next.ok_or("seven follow")?.to_string();
@@ -186,7 +186,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     store.remove("ops/backup");
     let second = view.page(4, Some(&kept.parse::<PageToken>()?))?;
     show("second page, though it changed", &keys(second.objects.iter()), "ops/backup ops/pause shop/cart shop/catalog");
-    let later = View::new(list, 2, store.version().clone(), store.iter().cloned().collect());
+    let later = View::new(list, 2, store.version().to_version(), store.iter().cloned().collect());
     let second = later.page(4, Some(&kept.parse::<PageToken>()?))?;
     assert!(second.moved, "the client is told that it is of another instant");
     show("the same of a later instant", &keys(second.objects.iter()), "ops/pause shop/cart shop/catalog shop/front");

@@ -77,7 +77,7 @@ fn of_100_000(c: &mut Criterion) {
     group.bench_function("every object sorted, and cut into pages of 500", |b| {
         b.iter(|| {
             let objects = Lister::new(&store).select_namespace("").detach().into_objects();
-            View::new(list, 1, store.version().clone(), objects).pages(500).count()
+            View::new(list, 1, store.version().to_version(), objects).pages(500).count()
         });
     });
     group.finish();
@@ -88,7 +88,7 @@ fn of_100_000(c: &mut Criterion) {
 fn object(n: u64, parts: u64) -> Obj<Widget> {
     let (object, namespace) = (Widget::object(n, 1), format!("team-{:04}", n / IN_NAMESPACE));
     let widget = Widget::sample(n, 1).with_label("part", &(n % parts).to_string());
-    Obj::new(Key::new(&namespace, object.key().name()), object.uid().clone(), object.version().clone(), widget)
+    Obj::new(Key::new(&namespace, object.key().name()), object.uid(), object.version(), widget)
 }
 
 fn of_any_size(c: &mut Criterion, size: u64) {

@@ -17,7 +17,7 @@ const STRIDE: u64 = 54_321;
 /// Object `n` with the labels of its neighbour, and so in other buckets.
 fn relabelled(n: u64, version: u64) -> Obj<Widget> {
     let object = Widget::object(n, version);
-    let (key, uid, version) = (object.key().clone(), object.uid().clone(), object.version().clone());
+    let (key, uid, version) = (object.key(), object.uid(), object.version());
     Obj::new(key, uid, version, Widget::sample(n + 1, 2))
 }
 

@@ -158,9 +158,9 @@ impl<T> Bench<T> {
                     self.informer.handle(self.now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
-                    let done = self.store.commit(commit);
-                    self.deliver(done.notifications);
-                    self.informer.handle(self.now, Input::Committed(done.receipt));
+                    let mut done = self.store.commit(commit);
+                    self.deliver(&mut done.notifications);
+                    self.informer.handle(self.now, Input::Committed(done.into_receipt()));
                 }
                 Output::Attach(id) => {
                     self.is_attached = true;
@@ -177,11 +177,11 @@ impl<T> Bench<T> {
         }
     }
 
-    fn deliver(&mut self, notifications: Vec<Notification<T>>) {
+    fn deliver(&mut self, notifications: &mut Vec<Notification<T>>) {
         if !self.is_attached {
             return;
         }
-        for notification in notifications {
+        for notification in notifications.drain(..) {
             self.delivered += self.rings.len() as u64;
             let Some((last, others)) = self.rings.split_last_mut() else { return };
             for ring in others {

@@ -146,7 +146,7 @@ impl Output {
             return;
         }
         let mut objects: Vec<_> = snapshot.iter().collect();
-        objects.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+        objects.sort_unstable_by(|a, b| a.key().cmp(&b.key()));
         let objects: Map<String, Value> =
             objects.iter().map(|object| (object.key().to_string(), object.version().as_str().into())).collect();
         self.json(json!({"type": "store", "resourceVersion": version, "objects": objects}));

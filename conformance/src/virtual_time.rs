@@ -313,7 +313,7 @@ impl<'a> World<'a> {
                     for notification in &done.notifications {
                         self.handlers.iter_mut().for_each(|handler| handler.push(notification));
                     }
-                    self.informer.handle(self.now, Input::Committed(done.receipt));
+                    self.informer.handle(self.now, Input::Committed(done.into_receipt()));
                     self.remove_overflowed();
                 }
                 Output::Attach(id) => self.handlers[place_of(id)].attach(self.store.snapshot()),

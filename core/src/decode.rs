@@ -10,13 +10,12 @@
 //! [`part`]: DecodeJob::part
 //! [`join`]: DecodeJob::join
 
-use crate::object::{DecodeError, Key, Obj, Object, Resource, Uid, Version};
+use crate::object::{DecodeError, Key, KeyRef, Obj, Object, Resource, UidRef, Version, VersionRef};
 use crate::store::{Fresh, IndexDef, Slot, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use smallvec::SmallVec;
@@ -123,20 +122,44 @@ pub(crate) enum Item<T> {
         known: Option<Slot>,
         fresh: Fresh<T>,
     },
-    /// An object that was deleted; `last` is what the server sent with it, if it could be decoded.
-    Gone { known: Option<Slot>, key: Key, version: Version, last: Option<Obj<T>> },
+    /// An object that was deleted.
+    Gone { known: Option<Slot>, gone: Gone<T> },
     /// An object that could not be built. It counts as present.
     Bad { known: Option<Slot>, bad: BadItem },
 }
 
+/// A deletion.
+pub(crate) enum Gone<T> {
+    /// With what the server sent of the object.
+    Last(Obj<T>),
+    /// What the server sent could not be decoded.
+    Named { key: Key, version: Version },
+}
+
+impl<T> Gone<T> {
+    pub(crate) fn key(&self) -> KeyRef<'_> {
+        match self {
+            Gone::Last(object) => object.key(),
+            Gone::Named { key, .. } => key.borrowed(),
+        }
+    }
+
+    fn version(&self) -> VersionRef<'_> {
+        match self {
+            Gone::Last(object) => object.version(),
+            Gone::Named { version, .. } => version.borrowed(),
+        }
+    }
+}
+
 impl<T> Item<T> {
     /// The version that the event stood for, where it carried one.
-    pub(crate) fn version(&self) -> Option<&Version> {
+    pub(crate) fn version(&self) -> Option<VersionRef<'_>> {
         match self {
             Item::Unchanged(_) => None,
             Item::Fresh { fresh, .. } => Some(fresh.object.version()),
-            Item::Gone { version, .. } => Some(version),
-            Item::Bad { bad, .. } => Some(&bad.version),
+            Item::Gone { gone, .. } => Some(gone.version()),
+            Item::Bad { bad, .. } => Some(bad.version.borrowed()),
         }
     }
 }
@@ -185,7 +208,8 @@ impl fmt::Display for BadItem {
 pub struct DecodeJob {
     pub(crate) ticket: Ticket,
     pub(crate) batch: RawBatch,
-    known: Vec<Known>,
+    /// What the store has of each item; inside for the few that a watch brings at a time.
+    known: SmallVec<[Known; 8]>,
 }
 
 /// Which attempt of which informer a job belongs to: an answer for a stale attempt is dropped.
@@ -218,7 +242,7 @@ enum Known {
 
 impl DecodeJob {
     pub(crate) fn new(ticket: Ticket, batch: RawBatch) -> Self {
-        DecodeJob { ticket, batch, known: Vec::new() }
+        DecodeJob { ticket, batch, known: SmallVec::new() }
     }
 
     /// How many items wait.
@@ -250,8 +274,7 @@ impl DecodeJob {
             Some((slot, object)) => {
                 let same = self.ticket.staged
                     && self.ticket.trust == Trust::Versions
-                    && *object.version() == *item.version
-                    && *object.uid() == *item.uid
+                    && Obj::is_at(object, item.uid, item.version)
                     && !store.is_stale(slot);
                 if same { Known::Same(slot) } else { Known::Other(slot) }
             }
@@ -302,7 +325,7 @@ impl DecodeJob {
     pub fn join<T>(&self, parts: impl IntoIterator<Item = DecodedPart<T>>) -> Decoded<T> {
         let mut parts: SmallVec<[DecodedPart<T>; 1]> = parts.into_iter().collect();
         parts.sort_unstable_by_key(|part| part.from);
-        let mut items = Vec::new();
+        let mut items = Items::new();
         for part in parts {
             assert_eq!(part.from, items.len(), "each item is in one part");
             if items.is_empty() {
@@ -330,20 +353,21 @@ fn decode_item<T>(
         Known::Same(slot) | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
         Known::No => (raw.kind == ItemKind::Listed, None),
     };
-    let version = Version::new(raw.version);
-    let Some(key) = raw.key() else {
+    if !raw.has_key() {
         let reason = if is_listed { "an item of the list has no readable name" } else { "no readable name" };
-        return Item::Bad { known, bad: BadItem::new(None, version, reason) };
-    };
-    let uid = Uid::new(raw.uid);
+        return Item::Bad { known, bad: BadItem::new(None, Version::new(raw.version), reason) };
+    }
+    // Only what has no object needs texts of its own.
+    let (key, version) = (|| Key::new(raw.namespace, raw.name), || Version::new(raw.version));
+    let bad = |reason: &dyn fmt::Display| Item::Bad { known, bad: BadItem::new(Some(key()), version(), reason) };
     let built = match unfit(&raw, codec.resource()) {
         Some(reason) => Err(DecodeError::new(reason)),
         None => {
             let mut built = None;
             let ran = guard.run(&mut || {
                 built = Some(codec.build(raw.json).map(|value| {
-                    let object = Obj::made(maker, key.clone(), uid.clone(), version.clone(), value);
-                    indexes.fresh(object)
+                    let uid = UidRef::of(raw.uid);
+                    indexes.fresh(Obj::made(maker, raw.namespace, raw.name, uid, raw.version, value))
                 }));
             });
             match (ran, built) {
@@ -354,12 +378,11 @@ fn decode_item<T>(
         }
     };
     match (raw.kind, built) {
-        (ItemKind::Deleted, built) => Item::Gone { known, key, version, last: built.ok().map(|fresh| fresh.object) },
-        (_, Ok(_)) if version.is_empty() => {
-            Item::Bad { known, bad: BadItem::new(Some(key), version, "it has no metadata.resourceVersion") }
-        }
+        (ItemKind::Deleted, Ok(fresh)) => Item::Gone { known, gone: Gone::Last(fresh.object) },
+        (ItemKind::Deleted, Err(_)) => Item::Gone { known, gone: Gone::Named { key: key(), version: version() } },
+        (_, Ok(_)) if raw.version.is_empty() => bad(&"it has no metadata.resourceVersion"),
         (_, Ok(fresh)) => Item::Fresh { known, fresh },
-        (_, Err(error)) => Item::Bad { known, bad: BadItem::new(Some(key), version, error) },
+        (_, Err(error)) => bad(&error),
     }
 }
 
@@ -407,17 +430,20 @@ impl<T> fmt::Debug for Indexers<T> {
     }
 }
 
+/// A quiet watch brings one event at a time.
+type Items<T> = SmallVec<[Item<T>; 1]>;
+
 /// Some items of a job, decoded by one thread of several.
 pub struct DecodedPart<T> {
     /// The place of the first one in the job.
     from: usize,
-    items: Vec<Item<T>>,
+    items: Items<T>,
 }
 
 /// A decoded batch, on its way back to the machine. The order is that of the wire.
 pub struct Decoded<T> {
     pub(crate) ticket: Ticket,
-    pub(crate) items: Vec<Item<T>>,
+    pub(crate) items: Items<T>,
 }
 
 impl<T> Decoded<T> {
@@ -438,6 +464,7 @@ mod tests {
     use crate::object::{DynamicObject, ObjectMeta};
     use alloc::string::ToString;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     const PODS: Resource = Resource::namespaced("", "v1", "pods", "Pod");
 
@@ -456,7 +483,9 @@ mod tests {
             .map(|item| match item {
                 Item::Unchanged(_) => "unchanged".into(),
                 Item::Fresh { fresh, .. } => format!("{:?}", fresh.object),
-                Item::Gone { key, version, last, .. } => format!("gone {key}@{version} {}", last.is_some()),
+                Item::Gone { gone, .. } => {
+                    format!("gone {}@{} {}", gone.key(), gone.version(), matches!(gone, Gone::Last(_)))
+                }
                 Item::Bad { bad, .. } => bad.to_string(),
             })
             .collect()

@@ -99,7 +99,8 @@ pub struct Fingerprint(BTreeMap<&'static str, String>);
 impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
-        let InformerConfig { reflector, strict_decode, in_flight_bytes, min_resync } = config;
+        // What it begins with is no way to go on.
+        let InformerConfig { reflector, strict_decode, in_flight_bytes, min_resync, preloaded: _ } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,
@@ -215,6 +216,11 @@ impl<V> Registry<V> {
     /// The informer of `T` in `scope`, if there is one.
     pub fn get<T: 'static>(&self, scope: &Scope) -> Option<&V> {
         self.0.get(&(scope.clone(), TypeId::of::<T>())).map(|entry| &entry.handle)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut<T: 'static>(&mut self, scope: &Scope) -> Option<&mut V> {
+        self.0.get_mut(&(scope.clone(), TypeId::of::<T>())).map(|entry| &mut entry.handle)
     }
 
     /// Takes an informer out: asked for again, it is made anew, with any options (B060).

@@ -57,9 +57,9 @@
 //!                 informer.handle(Time::ZERO, Input::Decoded(decoded));
 //!             }
 //!             Output::Commit(commit) => {
-//!                 let done = store.commit(commit);
-//!                 done.notifications.into_iter().for_each(|n| ring.push(n));
-//!                 informer.handle(Time::ZERO, Input::Committed(done.receipt));
+//!                 let mut done = store.commit(commit);
+//!                 done.notifications.drain(..).for_each(|n| ring.push(n));
+//!                 informer.handle(Time::ZERO, Input::Committed(done.into_receipt()));
 //!             }
 //!             Output::Attach(_) => ring.replay(store.snapshot()),
 //!             Output::Wait(_) => break,
@@ -117,6 +117,8 @@ pub struct InformerConfig {
     pub in_flight_bytes: usize,
     /// The least resync period: a smaller one is raised to it.
     pub min_resync: Duration,
+    /// The driver's store was [preloaded](crate::store::Store::preload) with the state that this version stands for.
+    pub preloaded: Option<Version>,
 }
 
 impl InformerConfig {
@@ -127,6 +129,7 @@ impl InformerConfig {
             strict_decode: false,
             in_flight_bytes: IN_FLIGHT_BYTES,
             min_resync: MIN_RESYNC,
+            preloaded: None,
         }
     }
 }
@@ -167,7 +170,7 @@ pub enum Input<'a, T> {
     /// A batch is decoded; the answer to [`Output::Decode`].
     Decoded(Decoded<T>),
     /// A change is in the store; the answer to [`Output::Commit`].
-    Committed(Receipt),
+    Committed(Receipt<T>),
     /// Time passed.
     Tick,
     /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
@@ -211,6 +214,11 @@ pub enum Output<T> {
     Commit(Commit<T>),
     /// Begin the ring of this handler with the store as it is now, and push what comes from here on.
     Attach(HandlerId),
+    /// The same for a store that was preloaded, right before its first list is committed: the initial state of the ring is
+    /// not complete yet. Comes in the place of `Attach`.
+    Begin(HandlerId),
+    /// The initial state of a ring that was begun is complete.
+    Complete(HandlerId),
     /// Push nothing more to the ring of this handler.
     Detach(HandlerId),
     /// Repeat the store as it is now to this handler.
@@ -244,6 +252,8 @@ struct Handler {
     id: HandlerId,
     resync: Option<Duration>,
     next_resync: Option<Time>,
+    /// Its ring began with the preloaded state.
+    begun: bool,
     attached: bool,
 }
 
@@ -298,6 +308,7 @@ pub struct Informer<T> {
     finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
+    preloaded: bool,
     populated: bool,
     outputs: VecDeque<Output<T>>,
     stats: Stats,
@@ -323,11 +334,17 @@ impl<T> Informer<T> {
         // Informers that differ in any of these draw different jitter.
         let ReflectorConfig { resource, namespace, label_selector, field_selector, .. } = &config.reflector;
         let name = format!("{resource:?} {namespace:?} {label_selector:?} {field_selector:?}");
+        let rng = Rng::derive(seed, &name);
+        let mut reflector = Reflector::new(config.reflector, rng);
+        let preloaded = config.preloaded.is_some();
+        if let Some(version) = config.preloaded {
+            reflector.preloaded(version);
+        }
         Informer {
             strict: config.strict_decode,
             in_flight_bytes: config.in_flight_bytes,
             min_resync: config.min_resync,
-            reflector: Reflector::new(config.reflector, Rng::derive(seed, &name)),
+            reflector,
             clock: Clock::default(),
             work: VecDeque::new(),
             waiting_bytes: 0,
@@ -341,6 +358,7 @@ impl<T> Informer<T> {
             finished: None,
             busy: Busy::No,
             handlers: Vec::new(),
+            preloaded,
             populated: false,
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -620,6 +638,13 @@ impl<T> Informer<T> {
     fn step(&mut self, now: Time) -> bool {
         if let Some(commit) = self.queue.pop() {
             let list = if commit.is_list() { self.finished.take() } else { None };
+            if list.is_some() && self.preloaded && !self.populated {
+                // What was saved is where handlers begin, and the list is what changed since.
+                for handler in &mut self.handlers {
+                    handler.begun = true;
+                    self.outputs.push_back(Output::Begin(handler.id));
+                }
+            }
             self.busy = Busy::Committing(list);
             self.outputs.push_back(Output::Commit(commit));
             return true;
@@ -671,9 +696,10 @@ impl<T> Informer<T> {
         }
     }
 
-    fn committed(&mut self, now: Time, receipt: Receipt) {
+    fn committed(&mut self, now: Time, receipt: Receipt<T>) {
         let Busy::Committing(list) = self.busy else { panic!("Committed answers a Commit, and none is out") };
         self.busy = Busy::No;
+        self.queue.give_back(receipt.spare);
         for bad in receipt.quarantined {
             let config = self.reflector.config();
             self.failure(Failure {
@@ -692,11 +718,16 @@ impl<T> Informer<T> {
         self.reflector.applied(now, attempt);
         if !self.populated {
             debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
+            assert!(
+                !(receipt.first_list && self.preloaded),
+                "InformerConfig::preloaded is for a store that was given its state with Store::preload"
+            );
             self.populated = true;
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
                 handler.attached = true;
-                self.outputs.push_back(Output::Attach(handler.id));
+                let (id, begun) = (handler.id, handler.begun);
+                self.outputs.push_back(if begun { Output::Complete(id) } else { Output::Attach(id) });
             }
         }
     }
@@ -709,7 +740,7 @@ impl<T> Informer<T> {
             self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
         }
         let next_resync = resync.map(|period| now + period);
-        self.handlers.push(Handler { id, resync, next_resync, attached: self.populated });
+        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated });
         if self.populated {
             self.outputs.push_back(Output::Attach(id));
         }
@@ -804,7 +835,7 @@ mod tests {
 
     /// Answers a job with nothing decoded of it.
     fn answer(machine: &mut Informer<DynamicObject>, job: &DecodeJob) {
-        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Vec::new() }));
+        machine.handle(Time::ZERO, Input::Decoded(Decoded { ticket: job.ticket, items: Default::default() }));
     }
 
     #[test]

@@ -24,12 +24,14 @@ pub mod informer;
 pub mod listener;
 pub mod lister;
 pub mod object;
+pub mod overlay;
 pub mod queue;
 pub mod reflector;
 pub mod rng;
+pub mod saved;
 pub mod selector;
 pub mod store;
 pub mod time;
 pub mod wire;
 
-pub use object::{DynamicObject, Key, Obj, Object, ObjectMeta, Resource, Uid, Version};
+pub use object::{DynamicObject, Key, KeyRef, Obj, Object, ObjectMeta, Resource, Uid, UidRef, Version, VersionRef};

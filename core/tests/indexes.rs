@@ -66,7 +66,7 @@ fn wanted(index: &str, model: &Model) -> Content {
 }
 
 fn held(index: &str, store: &Store<Set>) -> Content {
-    let keys = |value: &str| store.by_index(index, value).unwrap().map(|set| set.key().clone()).collect();
+    let keys = |value: &str| store.by_index(index, value).unwrap().map(|set| set.key().to_key()).collect();
     let content: Content =
         store.index_values(index).unwrap().map(|(value, _)| (value.to_string(), keys(value))).collect();
     let counts = store.index_values(index).unwrap().map(|(value, count)| (value.to_string(), count)).collect();

@@ -1,5 +1,6 @@
-//! What an index costs in memory, counted at the allocator: at most eight bytes for each value beside its text, where a
-//! hundred objects or more share it.
+//! What a store costs in memory, counted at the allocator: at most 64 bytes per object beside its value and the text of
+//! its key, uid and version included; and for each value of an index at most eight more, where a hundred objects or more
+//! share it.
 
 use allocation_counter::measure;
 use informer_core::store::{IndexDef, Store};
@@ -64,6 +65,37 @@ fn cost(index: IndexDef<u32>, versions: &[Vec<Numbered>]) -> f64 {
     let per_value = bytes as f64 / f64::from(OBJECTS);
     println!("{name}, {} values: {per_value:.2} bytes per value", texts.len());
     per_value
+}
+
+/// An object as an API server sends it: a UUID, a decimal version, a name of any length.
+fn realistic(n: u32) -> Numbered {
+    let name = format!("front-{}-{n:05}", &"7d9c8b6f5"[..n as usize % 10]);
+    let uid = format!("{n:08x}-9a2f-4c53-8f0e-1d2c3b4a5968");
+    let (key, version) = (Key::new(&format!("team-{:03}", n / 500), &name), (1_000_000 + n).to_string());
+    Obj::new(key, Uid::new(&uid), Version::new(&version), n)
+}
+
+#[test]
+fn an_object_takes_at_most_64_bytes_beside_value_and_key_and_eight_per_indexed_value() {
+    let shared = |name: &str, by: u32| IndexDef::new(name, move |object: &Numbered| format!("value-{}", **object / by));
+    let indexes = || [IndexDef::namespace(), shared("hundreds", 100), shared("thousands", 1_000)];
+    for count in [0, 1, 3] {
+        let mut beside = 0;
+        let mut kept = None;
+        let counted = measure(|| {
+            let mut store = Store::new(7);
+            indexes().into_iter().take(count).for_each(|index| store.add_index(index).unwrap());
+            for object in (0..OBJECTS).map(realistic) {
+                beside += object.key().as_str().len() + size_of::<u32>();
+                store.upsert(object);
+            }
+            kept = Some(store);
+        });
+        let per_object = (counted.bytes_current - beside as i64) as f64 / f64::from(OBJECTS);
+        println!("{count} indexes: {per_object:.2} bytes per object beside value and key");
+        assert!(per_object <= (64 + 8 * count) as f64, "{count} indexes: {per_object} bytes");
+        assert_eq!(kept.unwrap().len(), OBJECTS as usize);
+    }
 }
 
 #[test]

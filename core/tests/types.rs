@@ -19,7 +19,7 @@ use informer_core::store::{
 };
 use informer_core::time::{Clock, Deadline, Time};
 use informer_core::wire::{Body, FrameDecoder, Head, ListDecoder, RawBatch, Request, Status, WireError};
-use informer_core::{DynamicObject, Key, Obj, ObjectMeta, Resource, Uid, Version};
+use informer_core::{DynamicObject, Key, KeyRef, Obj, ObjectMeta, Resource, Uid, Version};
 
 fn crosses_threads<T: Send + Sync + 'static>() {}
 
@@ -30,11 +30,21 @@ struct Mine;
 
 #[test]
 fn every_public_type_may_cross_threads() {
-    crosses_threads::<(Key, Uid, Version, Obj<Mine>, Obj<str>, Resource, ObjectMeta, OwnerReference, DynamicObject)>();
+    crosses_threads::<(
+        Key,
+        Uid,
+        Version,
+        KeyRef<'static>,
+        Obj<Mine>,
+        Resource,
+        ObjectMeta,
+        OwnerReference,
+        DynamicObject,
+    )>();
     crosses_threads::<(Informer<Mine>, InformerConfig, Output<Mine>, Notice, Stats, HandlerId)>();
     crosses_threads::<Input<'static, Mine>>();
     crosses_threads::<(ReflectorConfig, Tuning, Phase, Failure, End)>();
-    crosses_threads::<(Store<Mine>, Snapshot<Mine>, Staged<Mine>, Commit<Mine>, Committed<Mine>, Receipt)>();
+    crosses_threads::<(Store<Mine>, Snapshot<Mine>, Staged<Mine>, Commit<Mine>, Committed<Mine>, Receipt<Mine>)>();
     crosses_threads::<(IndexDef<Mine>, IndexBuild<Mine>, PreparedIndex<Mine>, RemovedIndex, Indexers<Mine>)>();
     crosses_threads::<(Codec<Mine>, DecodeJob, Decoded<Mine>, BadItem, NoGuard)>();
     crosses_threads::<(Ring<Mine>, Notification<Mine>, Delivery<Mine>)>();

@@ -62,12 +62,13 @@ struct State {
     paused: bool,
     cancelled: bool,
     told_connected: bool,
-    life: Option<Life>,
+    /// Of the factory, and of the informer.
+    life: Option<(Life, Option<Life>)>,
 }
 
 impl Link {
     /// Sends a request on a thread of its own.
-    pub(crate) fn open(inner: &Arc<Inner>, name: Name, request: Request) -> Arc<Link> {
+    pub(crate) fn open(inner: &Arc<Inner>, name: Name, request: Request, of_informer: Option<Life>) -> Arc<Link> {
         let state = State {
             socket: None,
             untaken: 0,
@@ -75,7 +76,7 @@ impl Link {
             paused: false,
             cancelled: false,
             told_connected: false,
-            life: Some(inner.core.lives().enter()),
+            life: Some((inner.core.lives().enter(), of_informer)),
         };
         let link = Arc::new(Link { state: Mutex::new(state), changed: Condvar::new() });
         let reader = Reader { inner: Arc::clone(inner), link: Arc::clone(&link), name };

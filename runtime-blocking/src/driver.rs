@@ -9,11 +9,13 @@ use crate::factory::Inner;
 use informer_core::time::Deadline;
 use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
 use informer_runtime::sync::Arc;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub(crate) struct Driver {
     inner: Arc<Inner>,
-    informers: Vec<Running>,
+    /// By a number that is never used again: what comes late for one that has stopped finds nobody.
+    informers: BTreeMap<usize, Running>,
+    next: usize,
     /// The connections that are open. What comes under another name is not wanted any more.
     links: HashMap<Name, Arc<Link>>,
 }
@@ -25,7 +27,7 @@ struct Running {
 
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Driver { inner, informers: Vec::new(), links: HashMap::new() }
+        Driver { inner, informers: BTreeMap::new(), next: 0, links: HashMap::new() }
     }
 
     /// Returns when the factory is to stop and every informer has.
@@ -42,23 +44,25 @@ impl Driver {
             }
             self.round();
             if inner.core.wake().generation() == seen {
-                self.informers.iter_mut().for_each(|informer| informer.drive.rest());
+                self.informers.values_mut().for_each(|informer| informer.drive.rest());
             }
-            let soonest = self.informers.iter().map(|informer| informer.deadline).fold(None, Deadline::sooner);
+            let soonest = self.informers.values().map(|informer| informer.deadline).fold(None, Deadline::sooner);
             let until = soonest.and_then(|deadline| inner.core.clock().instant(deadline));
             inner.core.wake().wait_past(seen, until);
         }
-        for at in 0..self.informers.len() {
+        for at in self.numbers() {
             self.step(at, IoEvent::Stop);
         }
     }
 
     fn round(&mut self) {
         for drive in self.inner.take_started() {
-            self.informers.push(Running { drive, deadline: None });
-            self.step(self.informers.len() - 1, IoEvent::Start);
+            let at = self.next;
+            self.next += 1;
+            self.informers.insert(at, Running { drive, deadline: None });
+            self.step(at, IoEvent::Start);
         }
-        for at in 0..self.informers.len() {
+        for at in self.numbers() {
             self.step(at, IoEvent::Tick);
         }
         // What comes meanwhile waits for the next round, so that timers are never far behind.
@@ -81,12 +85,18 @@ impl Driver {
         }
     }
 
+    fn numbers(&self) -> Vec<usize> {
+        self.informers.keys().copied().collect()
+    }
+
     /// Hands over a part of a body; what the informer asks for waits until the next part is handed over too.
     fn gather(&mut self, name: Name, bytes: &[u8]) {
         let Some(link) = self.links.get(&name) else { return };
         link.taken(bytes.len());
         let now = self.inner.core.clock().now();
-        self.informers[name.0].drive.handle(now, IoEvent::Body(name.1, bytes));
+        if let Some(informer) = self.informers.get_mut(&name.0) {
+            informer.drive.handle(now, IoEvent::Body(name.1, bytes));
+        }
     }
 
     fn deliver(&mut self, name: Name, event: &Event) {
@@ -109,13 +119,14 @@ impl Driver {
     /// Feeds one informer and carries out what it asks for.
     fn step(&mut self, at: usize, event: IoEvent<'_>) {
         let clock = self.inner.core.clock();
-        let informer = &mut self.informers[at];
+        let Some(informer) = self.informers.get_mut(&at) else { return };
         informer.drive.handle(clock.now(), event);
         loop {
             match informer.drive.poll(clock.now()) {
                 IoAction::Send(request) => {
                     let name = (at, request.id);
-                    self.links.insert(name, Link::open(&self.inner, name, request));
+                    let link = Link::open(&self.inner, name, request, informer.drive.enter());
+                    self.links.insert(name, link);
                 }
                 IoAction::Cancel(id) => {
                     if let Some(link) = self.links.remove(&(at, id)) {
@@ -124,6 +135,10 @@ impl Driver {
                 }
                 IoAction::Pause(id) => pause(&self.links, (at, id), true),
                 IoAction::Resume(id) => pause(&self.links, (at, id), false),
+                IoAction::Wait(_) if informer.drive.is_stopped() => {
+                    self.informers.remove(&at);
+                    return;
+                }
                 IoAction::Wait(deadline) => {
                     informer.deadline = deadline;
                     return;

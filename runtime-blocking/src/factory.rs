@@ -15,6 +15,7 @@ use informer_runtime::driver::Drive;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
 use informer_runtime::guard;
 use informer_runtime::informer::InformerSpec;
+use informer_runtime::roster::Leased;
 use informer_runtime::sync::{Arc, Mutex, Weak};
 use informer_runtime::{Error, Lagging};
 use std::fmt;
@@ -190,6 +191,17 @@ impl Factory {
     /// If there is one with other options; if the factory was stopped.
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner.core.informer(spec)?, Arc::clone(&self.inner)))
+    }
+
+    /// The informer that `spec` describes, for as long as this or another lease on it is held: with the last one it stops,
+    /// unless it was asked for without a lease, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_informer`](Self::try_informer).
+    pub fn lease<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Leased<Informer<T>>, Error> {
+        let (handle, lease) = self.inner.core.lease(spec)?;
+        Ok(Leased::new(Informer::new(handle, Arc::clone(&self.inner)), lease))
     }
 
     /// Starts the informers that were asked for since the last start. Does not wait. Nothing happens after a stop.

@@ -2,8 +2,13 @@
 
 use crate::factory::{Inner, instant};
 use informer_core::listener::{Delivery, Notification};
+use informer_core::store::Seen;
+use informer_core::{Key, Version};
+use informer_runtime::Error;
+use informer_runtime::guard;
 use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
+use informer_runtime::lister::Lister;
 use informer_runtime::sync::Arc;
 use std::fmt;
 use std::ops::Deref;
@@ -60,6 +65,39 @@ impl<T: Send + Sync + 'static> Informer<T> {
         let (registration, handler) = self.handle.handler(options, function);
         run_handler(&self.factory, registration.name(), handler);
         registration
+    }
+
+    /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
+    /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Behind`] says what the cache has come to, and why waiting on is of no use, or that the time is over.
+    pub fn at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
+        self.handle.wait_at_least(version, instant(within))
+    }
+
+    /// Waits until the cache has the object of `key` at `version` or a later one, or stands for one, at most for `within`.
+    /// The object may be gone by then: [`Seen`] says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`at_least`](Self::at_least).
+    pub fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
+        self.handle.wait_for(key, version, instant(within))
+    }
+
+    /// Stops this informer alone, as [`request_stop`](InformerHandle::request_stop) does, and waits at most for `within`
+    /// until its driver, its connection and the calls of its handlers have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] if a handler did not return in time: it is safe to call this again.
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: call `request_stop` there.
+    pub fn stop(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("stop()")?;
+        self.handle.request_stop();
+        self.handle.lives().wait_none(instant(within))
     }
 
     /// The same as an iterator, on the thread of whoever asks it for the next one. It ends when the factory stops;

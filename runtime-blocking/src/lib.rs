@@ -25,6 +25,7 @@
 //! | to be told | [`Informer::handle`], [`events`](Informer::events) |
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
+//! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
@@ -68,19 +69,22 @@ pub use informer_core::controller::{
 };
 pub use informer_core::listener::{Cause, Notification, Overflow};
 pub use informer_core::object::{
-    DynamicObject, Key, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, Version,
+    DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
+    VersionRef,
 };
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 pub use informer_core::selector::{FieldSelector, LabelSelector};
-pub use informer_core::store::IndexValue;
+pub use informer_core::store::{IndexValue, Seen};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
-pub use informer_runtime::config::HttpVersion;
+pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
 pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::own_writes::OwnWrites;
 pub use informer_runtime::pages::{Page, PageToken, Pages};
-pub use informer_runtime::{Config, Error, Lagging};
+pub use informer_runtime::roster::Leased;
+pub use informer_runtime::{Behind, Config, Error, Lagging};

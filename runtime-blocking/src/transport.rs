@@ -4,7 +4,7 @@ use crate::http::{Body, Fault, Wire};
 use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::Error;
-use informer_runtime::addresses::shares;
+use informer_runtime::addresses::{Refusals, shares};
 use informer_runtime::config::{Config, HttpVersion};
 use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::Outgoing;
@@ -108,11 +108,12 @@ impl Transport {
         if let Some(path) = server.unix_socket() {
             return self.shake_hands(open_unix(path, by)?, by, watcher);
         }
-        let mut refused = None;
+        let (mut refusals, mut last) = (Refusals::default(), None);
         let addresses = resolve(server.host(), server.port(), by)?;
         for (address, patience) in shares(addresses, by.saturating_duration_since(Instant::now())) {
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                refusals.add(address, "the time for it ran out");
                 break;
             }
             match TcpStream::connect_timeout(&address, patience.min(left)) {
@@ -121,18 +122,16 @@ impl Transport {
                     let _ = tcp.set_nodelay(true);
                     return self.shake_hands(Handle::Tcp(tcp), by, watcher);
                 }
-                Err(error) => refused = Some((address, error)),
+                Err(error) => {
+                    refusals.add(address, &error);
+                    last = Some(error);
+                }
             }
         }
-        let authority = server.authority();
-        Err(match refused {
-            Some((address, error)) if address.to_string() == authority => {
-                Fault::refused(format_args!("cannot connect to {authority}: {error}")).because(error)
-            }
-            Some((address, error)) => {
-                Fault::refused(format_args!("cannot connect to {authority} ({address}): {error}")).because(error)
-            }
-            None => Fault::refused(format_args!("cannot connect to {authority}: the time for it ran out")),
+        let fault = Fault::refused(refusals.of(server.host()));
+        Err(match last {
+            Some(error) => fault.because(error),
+            None => fault,
         })
     }
 
@@ -157,7 +156,6 @@ fn resolve(host: &str, port: u16, by: Instant) -> Result<Vec<SocketAddr>, Fault>
     let name = host.to_string();
     let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
     match aside(by, look_up)? {
-        Some(Ok(addresses)) if addresses.is_empty() => Err(Fault::refused(format_args!("{host:?} has no address"))),
         Some(Ok(addresses)) => Ok(addresses),
         Some(Err(error)) => Err(Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error)),
         None => Err(Fault::refused(format_args!("{host:?} was not resolved in time"))),

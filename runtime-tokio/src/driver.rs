@@ -101,6 +101,12 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
                     let (paused, is_paused) = watch::channel(false);
                     let id = request.id;
                     let work = exchange(Arc::clone(&runtime), request, events.clone(), is_paused);
+                    // In this order: the request is given up before its life ends.
+                    let work = (work, informer.enter());
+                    let work = async move {
+                        let (work, _life) = work;
+                        work.await;
+                    };
                     // No task any more: the factory is stopping, and so will this informer.
                     if let Some(task) = runtime.spawn(work) {
                         flights.insert(id, Flight { task, paused });

@@ -7,6 +7,7 @@ use informer_core::{Object, Resource};
 use informer_runtime::controller::ControllerCore;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
+use informer_runtime::roster::Leased;
 use informer_runtime::sync::{Arc, Mutex, Weak};
 use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
@@ -213,6 +214,17 @@ impl Factory {
         Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
     }
 
+    /// The informer that `spec` describes, for as long as this or another lease on it is held: with the last one it stops,
+    /// unless it was asked for without a lease, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_informer`](Self::try_informer).
+    pub fn lease<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Leased<Informer<T>>, Error> {
+        let (handle, lease) = self.inner().core.lease(spec)?;
+        Ok(Leased::new(Informer::new(handle, Arc::clone(self.inner())), lease))
+    }
+
     /// Starts the informers that were asked for since the last start, and with the first one the handlers and
     /// controllers that wait for it. All tasks of the factory run on the runtime of the first start.
     ///
@@ -317,7 +329,7 @@ impl fmt::Debug for Factory {
 }
 
 /// Some 30 years are as good as for ever, and all that tokio's clock takes.
-fn deadline(within: Duration) -> Instant {
+pub(crate) fn deadline(within: Duration) -> Instant {
     Instant::now() + within.min(Duration::from_secs(1_000_000_000))
 }
 

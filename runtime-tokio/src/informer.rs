@@ -1,16 +1,23 @@
 //! [`Informer`]: a cache with handlers; [`Events`]: its notifications for a loop of one's own.
 
-use crate::factory::Inner;
+use crate::factory::{Inner, deadline, wait_none};
 use informer_core::listener::{Delivery, Notification};
+use informer_core::store::Seen;
+use informer_core::{Key, Version};
+use informer_runtime::Error;
+use informer_runtime::catch_up::CatchUp;
 use informer_runtime::guard;
 use informer_runtime::handler::{Deliveries, HandlerOptions, Registration};
 use informer_runtime::informer::InformerHandle;
+use informer_runtime::lister::Lister;
 use informer_runtime::observe::Observed;
 use informer_runtime::sync::Arc;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
+use std::time::Duration;
 use tokio::task::yield_now;
+use tokio::time::timeout_at;
 
 /// Deliveries to an asynchronous handler before other tasks get their turn, even if it never waits.
 const BURST: usize = 64;
@@ -81,7 +88,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
 
     /// A handler that is asynchronous: a task. It must not block its thread. The next notification is delivered when
     /// the future of the last one is done.
-    pub fn handle_async<F, Fut>(&self, options: HandlerOptions, mut function: F) -> Registration
+    pub fn handle_async<F, Fut>(&self, options: HandlerOptions, function: F) -> Registration
     where
         F: FnMut(Notification<T>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
@@ -89,8 +96,10 @@ impl<T: Send + Sync + 'static> Informer<T> {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let name = registration.name().to_string();
-        let runtime = Arc::clone(&self.runtime);
+        let (runtime, life) = (Arc::clone(&self.runtime), self.lives().enter());
         self.runtime.spawn(async move {
+            // In this order: the handler is dropped before its life ends.
+            let (mut function, _life) = (function, life);
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
                 let outcome = if let Delivery::Notification(notification) = delivery {
@@ -114,6 +123,40 @@ impl<T: Send + Sync + 'static> Informer<T> {
             }
         });
         registration
+    }
+
+    /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
+    /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Behind`] says what the cache has come to, and why waiting on is of no use, or that the time is over.
+    pub async fn at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
+        reach(self.handle.catch_up_to(version), within).await?;
+        Ok(self.lister())
+    }
+
+    /// Waits until the cache has the object of `key` at `version` or a later one, or stands for one, at most for `within`.
+    /// The object may be gone by then: [`Seen`] says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`at_least`](Self::at_least).
+    pub async fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
+        reach(self.handle.catch_up_with(key, version), within).await
+    }
+
+    /// Stops this informer alone, as [`request_stop`](InformerHandle::request_stop) does, and waits at most for `within`
+    /// until its driver, its request and the calls of its handlers have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`] if a handler did not return in time: it is safe to call this again.
+    /// [`Error::WouldDeadlock`] inside a handler or reconciler: call `request_stop` there.
+    pub async fn stop(&self, within: Duration) -> Result<(), Error> {
+        guard::refuse_inside("stop()")?;
+        self.handle.request_stop();
+        wait_none(self.handle.lives(), within).await
     }
 
     /// The notifications for a loop of one's own, as a handler would get them.
@@ -141,6 +184,13 @@ impl<T: Send + Sync + 'static> Informer<T> {
 impl<T> fmt::Debug for Informer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
+    }
+}
+
+async fn reach<T, R>(mut catch_up: CatchUp<T, R>, within: Duration) -> Result<R, Error> {
+    match timeout_at(deadline(within), catch_up.found()).await {
+        Ok(found) => found,
+        Err(_) => catch_up.late(),
     }
 }
 

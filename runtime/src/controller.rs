@@ -222,7 +222,7 @@ impl<T: Send + Sync + 'static> Context<T> {
     }
 
     /// The object as the cache has it; `None` if it is gone.
-    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
+    pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
         self.lister.get(key)
     }
 

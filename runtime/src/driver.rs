@@ -46,16 +46,19 @@
 //! # Ok::<(), informer_runtime::Error>(())
 //! ```
 
+use crate::factory::Life;
 use crate::handler::Channel;
 use crate::informer::{Command, InformerSpec, Inner};
+use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
 use crate::replaced::Replaced;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
-use informer_core::informer::{Informer, Input, Notice, Output};
+use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::reflector::{End, Phase};
+use informer_core::store::Snapshot;
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
 
@@ -106,6 +109,10 @@ pub trait Drive: Send {
     fn poll(&mut self, now: Time) -> IoAction;
     /// True if the informer has stopped and needs no driver any more.
     fn is_stopped(&self) -> bool;
+    /// Counts one that must end before this informer has stopped: a thread or task that carries out a request.
+    fn enter(&self) -> Option<Life> {
+        None
+    }
     /// Nothing has come, and the adapter is about to wait. What was kept for the next event is let go of.
     fn rest(&mut self) {}
 }
@@ -129,6 +136,8 @@ pub(crate) struct InformerDriver<T> {
     replaced: Replaced<T>,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
+    detector: Option<Box<Detector<T>>>,
+    _life: Life,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
@@ -136,8 +145,10 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
         let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
-        let replaced = Replaced::new();
-        InformerDriver { machine, codec: spec.codec, inner, shared, waiting, attached, span, replaced, wall: None }
+        let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
+        let (codec, wall) = (spec.codec, None);
+        let detector = spec.mutations.map(|check| Box::new(Detector::new(check, &inner.store.snapshot())));
+        InformerDriver { machine, codec, inner, shared, waiting, attached, span, replaced, wall, detector, _life: life }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -163,6 +174,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
             }
         }
+        if self.inner.status.leaving.load(Ordering::Acquire) && self.machine.phase() != Phase::Stopped {
+            self.machine.handle(now, Input::Stop);
+        }
     }
 
     #[allow(clippy::wildcard_enum_match_arm)] // a new notice is for observers until a status wants it
@@ -185,6 +199,22 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         self.shared.changed.notify();
     }
 
+    /// Looks for objects that were changed in the cache, if it is time.
+    fn detect_mutations(&mut self, now: Time) {
+        if let Some(detector) = &mut self.detector {
+            let (store, subject) = (&self.inner.store, &self.inner.status.subject);
+            detector.tick(now, |key| store.get(key), subject, &self.shared);
+        }
+    }
+
+    fn attach(&mut self, id: HandlerId, begin: impl FnOnce(&Channel<T>, Snapshot<T>)) {
+        if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
+            let channel = self.waiting.remove(at);
+            begin(&channel, self.inner.store.snapshot());
+            self.attached.push(channel);
+        }
+    }
+
     fn finish(&mut self) {
         self.inner.end(self.waiting.drain(..).chain(self.attached.drain(..)));
     }
@@ -204,6 +234,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
             IoEvent::End(id, end) => Input::End { id, end },
         };
         self.machine.handle(now, input);
+        self.detect_mutations(now);
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
@@ -224,6 +255,8 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     }
                     let clock = Deadline { at: now + WALL_CLOCK_EVERY, why: "wall clock" };
                     let runs = !matches!(self.machine.phase(), Phase::Idle | Phase::Stopped);
+                    let check = self.detector.as_ref().filter(|_| runs).and_then(|detector| detector.deadline());
+                    let deadline = Deadline::sooner(deadline, check);
                     return IoAction::Wait(Deadline::sooner(deadline, runs.then_some(clock)));
                 }
                 Output::Decode(mut job) => {
@@ -237,7 +270,15 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 }
                 Output::Commit(commit) => {
                     let is_list = commit.staged().is_some();
+                    let subject = &self.inner.status.subject;
+                    if let Some(detector) = &mut self.detector {
+                        detector.before(&commit, subject, &self.shared);
+                    }
                     let committed = self.inner.store.commit(commit);
+                    self.inner.status.store_moved();
+                    if let Some(detector) = &mut self.detector {
+                        detector.after(&committed.notifications, subject, &self.shared);
+                    }
                     let mut fallen = Vec::new();
                     if !committed.notifications.is_empty() {
                         for channel in &self.attached {
@@ -249,7 +290,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     if !is_list {
                         self.replaced.keep(&committed.notifications);
                     }
-                    self.machine.handle(now, Input::Committed(committed.receipt));
+                    self.machine.handle(now, Input::Committed(committed.into_receipt()));
                     for id in fallen {
                         if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
                             channel.disconnect();
@@ -259,11 +300,11 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                         self.machine.handle(now, Input::RemoveHandler { id });
                     }
                 }
-                Output::Attach(id) => {
-                    if let Some(at) = self.waiting.iter().position(|channel| channel.id() == id) {
-                        let channel = self.waiting.remove(at);
-                        channel.replay(self.inner.store.snapshot());
-                        self.attached.push(channel);
+                Output::Attach(id) => self.attach(id, Channel::replay),
+                Output::Begin(id) => self.attach(id, Channel::begin),
+                Output::Complete(id) => {
+                    if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
+                        channel.complete();
                     }
                 }
                 Output::Detach(id) => {
@@ -286,6 +327,10 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
 
     fn is_stopped(&self) -> bool {
         self.inner.status.stopped.load(Ordering::Acquire)
+    }
+
+    fn enter(&self) -> Option<Life> {
+        Some(self.inner.status.lives.enter())
     }
 
     fn rest(&mut self) {

@@ -1,10 +1,12 @@
 //! [`Error`]: what the runtimes return.
 
+use crate::catch_up::Behind;
 use crate::config::ConfigError;
 use informer_core::factory::Conflict;
 use informer_core::lister::TokenError;
 use informer_core::object::{KeyError, ParseResourceError};
 use informer_core::reflector::Failure;
+use informer_core::saved::SavedError;
 use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
 use informer_core::wire::Status;
@@ -20,6 +22,8 @@ pub enum Error {
     Config(ConfigError),
     /// The deadline passed before these informers had their first complete list.
     NotSynced(Vec<Lagging>),
+    /// A cache did not come to a version that was waited for.
+    Behind(Box<Behind>),
     /// The call would wait for something that cannot happen before it returns.
     WouldDeadlock {
         /// The call.
@@ -27,7 +31,7 @@ pub enum Error {
         /// Where it was made.
         place: &'static str,
     },
-    /// The factory was stopped.
+    /// The factory was stopped, or one of its informers while it was waited for.
     Stopped,
     /// The stop took longer than allowed; this many threads, tasks or calls of user code still run.
     StillRunning(usize),
@@ -35,7 +39,8 @@ pub enum Error {
     Conflict(Conflict),
     /// An index is missing or there already.
     Index(IndexError),
-    /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list.
+    /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list; or a saved
+    /// state is, or is of another collection.
     Unreadable(Box<dyn std::error::Error + Send + Sync>),
     /// The API server said no.
     Api(Status),
@@ -105,6 +110,7 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
+            Error::Behind(behind) => behind.fmt(f),
             Error::WouldDeadlock { what, place } => {
                 write!(f, "{what} was called inside {place}, and would wait for itself: call it from elsewhere")
             }
@@ -135,6 +141,7 @@ impl std::error::Error for Error {
             Error::Conflict(conflict) => Some(conflict),
             Error::Unreadable(error) => Some(&**error),
             Error::Api(status) => Some(status),
+            Error::Behind(behind) => Some(&**behind),
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
             }
@@ -175,6 +182,12 @@ impl From<SelectorError> for Error {
 
 impl From<TokenError> for Error {
     fn from(error: TokenError) -> Self {
+        Error::Unreadable(error.into())
+    }
+}
+
+impl From<SavedError> for Error {
+    fn from(error: SavedError) -> Self {
         Error::Unreadable(error.into())
     }
 }

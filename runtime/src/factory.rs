@@ -1,17 +1,14 @@
 //! [`FactoryCore`]: the informers of one client, without threads or tasks.
 
 use crate::config::Config;
-use crate::driver::{Drive, InformerDriver};
+use crate::driver::Drive;
 use crate::error::{Error, Lagging};
 use crate::helpers::Helpers;
-use crate::informer::{InformerHandle, InformerSpec, Inner, SharedHealth, Status};
+use crate::informer::{InformerHandle, InformerSpec, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
+use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, Signal};
-use informer_core::factory::{Fingerprint, Registry, Scope};
-use informer_core::reflector::Phase;
-use informer_core::store::IndexDef;
-use std::any::Any;
+use crate::sync::{Arc, Signal};
 use std::time::Instant;
 
 /// Options of a factory.
@@ -70,20 +67,12 @@ impl Shared {
     }
 }
 
-struct Unstarted {
-    status: Arc<Status>,
-    drive: Box<dyn Drive>,
-}
-
 /// The informers of one client.
 pub struct FactoryCore {
     config: Config,
     shared: Arc<Shared>,
     gate: Option<Gate>,
-    informers: Mutex<Registry<Box<dyn Any + Send>>>,
-    statuses: Mutex<Vec<Arc<Status>>>,
-    unstarted: Mutex<Vec<Unstarted>>,
-    stopping: AtomicBool,
+    roster: Arc<Roster>,
     held: AtomicBool,
     lives: Arc<Lives>,
 }
@@ -107,10 +96,7 @@ impl FactoryCore {
                 helpers: Arc::new(Helpers::new(helpers, Arc::clone(&lives))),
             }),
             gate: options.gate,
-            informers: Mutex::new(Registry::new()),
-            statuses: Mutex::new(Vec::new()),
-            unstarted: Mutex::new(Vec::new()),
-            stopping: AtomicBool::new(false),
+            roster: Arc::new(Roster::new()),
             held: AtomicBool::new(false),
             lives,
         }
@@ -154,62 +140,35 @@ impl FactoryCore {
     /// with namespaces has the index `namespace` from the beginning.
     ///
     /// One scope that is read as two types is two informers, each with its list, watch and cache, as in the core's
-    /// [`Registry`]: a typed and a metadata-only view cannot share what they keep.
+    /// [`Registry`](informer_core::factory::Registry): a typed and a metadata-only view cannot share what they keep.
     ///
     /// # Errors
     ///
     /// If there is one with other options; if the factory was stopped.
     pub fn informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<InformerHandle<T>, Error> {
-        let scope = Scope::of(&spec.config.reflector);
-        let options = Fingerprint::of(&spec.config)
-            .with("resync", format_args!("{:?}", spec.resync))
-            .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
-        let mut informers = self.informers.lock();
-        let mut unstarted = self.unstarted.lock();
-        // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
-        if self.is_stopping() {
-            return Err(Error::Stopped);
-        }
-        let subject = scope.to_string();
-        let handle = informers.get_or_insert::<T>(scope, options, || {
-            let status = Arc::new(Status {
-                subject,
-                started: AtomicBool::new(false),
-                synced: AtomicBool::new(false),
-                stopped: AtomicBool::new(false),
-                phase: Mutex::new(Phase::Idle),
-                failure: Mutex::new(None),
-                health: SharedHealth::default(),
-            });
-            let inner = Arc::new(Inner::new(&spec, Arc::clone(&status), Arc::clone(&self.shared)));
-            if inner.resource.namespaced {
-                inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
-            }
-            let handle = InformerHandle(Arc::clone(&inner));
-            let driver = InformerDriver::new(spec, inner, Arc::clone(&self.shared));
-            unstarted.push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
-            self.statuses.lock().push(status);
-            Box::new(handle)
-        })?;
-        Ok(handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone())
+        self.roster.informer(spec, &self.shared, false)
+    }
+
+    /// The same, counted: the informer stops when the last lease on it is dropped, unless somebody asked for it without
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// As [`informer`](Self::informer).
+    pub fn lease<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<(InformerHandle<T>, Lease), Error> {
+        let handle = self.roster.informer(spec, &self.shared, true)?;
+        let lease = Lease::counted(&handle);
+        Ok((handle, lease))
     }
 
     /// The informers that were asked for since the last start. The caller drives them; none after a stop.
     pub fn take_unstarted(&self) -> Vec<Box<dyn Drive>> {
-        if self.is_stopping() {
-            return Vec::new();
-        }
-        let unstarted = std::mem::take(&mut *self.unstarted.lock());
-        let start = |Unstarted { status, drive }: Unstarted| {
-            status.started.store(true, Ordering::Release);
-            drive
-        };
-        unstarted.into_iter().map(start).collect()
+        self.roster.take_unstarted()
     }
 
     /// The informers that have no complete list yet, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
-        self.statuses.lock().iter().filter_map(|status| status.lagging()).collect()
+        self.roster.statuses().iter().filter_map(|status| status.lagging()).collect()
     }
 
     /// Looks whether all informers have their first list: `Ok(None)` if so, else the generation of
@@ -225,7 +184,7 @@ impl FactoryCore {
             return Ok(None);
         }
         let ended = |status: &Arc<Status>| status.stopped.load(Ordering::Acquire) && status.lagging().is_some();
-        if self.is_stopping() || self.statuses.lock().iter().any(ended) {
+        if self.is_stopping() || self.roster.statuses().iter().any(ended) {
             return Err(Error::Stopped);
         }
         if lagging.iter().any(|one| !one.started) {
@@ -256,11 +215,7 @@ impl FactoryCore {
 
     /// Asks everything to stop; does not wait.
     pub fn request_stop(&self) {
-        if !self.stopping.swap(true, Ordering::AcqRel) {
-            // Informers that never started have no driver to close their handlers: dropping theirs does.
-            let unstarted = std::mem::take(&mut *self.unstarted.lock());
-            drop(unstarted); // not under the lock: it drops what users gave us
-        }
+        self.roster.close();
         self.shared.helpers.close();
         self.shared.wake.notify();
         self.shared.changed.notify();
@@ -280,7 +235,7 @@ impl FactoryCore {
 
     /// True once a stop was asked for.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.roster.is_stopping()
     }
 }
 

@@ -90,6 +90,16 @@ impl<T> Channel<T> {
         self.fill(|ring| ring.replay(snapshot));
     }
 
+    /// The initial state begins with what was preloaded, and is not complete.
+    pub(crate) fn begin(&self, snapshot: Snapshot<T>) {
+        self.fill(|ring| ring.begin(snapshot));
+    }
+
+    /// The initial state is complete.
+    pub(crate) fn complete(&self) {
+        self.fill(Ring::complete);
+    }
+
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.resync(snapshot));
     }

@@ -1,19 +1,23 @@
 //! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
 
 use crate::error::{Error, Lagging};
-use crate::factory::Shared;
+use crate::factory::{Life, Lives, Shared};
 use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
+use crate::mutation::MutationCheck;
 use crate::observe::{Observed, Observer, tell};
+use crate::roster::Roster;
 use crate::store::SharedStore;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
+use informer_core::factory::Scope;
 use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::{Delivery, Notification};
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
+use informer_core::saved::Saved;
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
 use informer_core::time::{Duration, Time};
@@ -29,6 +33,8 @@ pub struct InformerSpec<T> {
     pub(crate) resync: Duration,
     /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
     pub(crate) transform: String,
+    pub(crate) saved: Option<Saved<T>>,
+    pub(crate) mutations: Option<MutationCheck<T>>,
 }
 
 impl<T: Object> InformerSpec<T> {
@@ -42,7 +48,8 @@ impl<T: Object> InformerSpec<T> {
     /// All objects of a resource, for a type that stands for many.
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
-        InformerSpec { codec: Codec::new(resource), config, resync: Duration::ZERO, transform: String::new() }
+        let (codec, transform) = (Codec::new(resource), String::new());
+        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, mutations: None }
     }
 }
 
@@ -116,17 +123,46 @@ impl<T: 'static> InformerSpec<T> {
 
     /// Changes each object before it is stored, also its type: once per object that the server sends. Keys, uids and
     /// versions stand beside the value, out of reach.
+    ///
+    /// # Panics
+    ///
+    /// If a saved state or a check for mutations was given before: both are of the changed objects, so
+    /// [`preloaded`](Self::preloaded) and [`check_mutations`](Self::check_mutations) come after.
     pub fn transform<U: 'static, F>(self, transform: F) -> InformerSpec<U>
     where
         F: Fn(T) -> Result<U, DecodeError> + Send + Sync + 'static,
     {
+        assert!(self.saved.is_none(), "a saved state is of transformed objects: call preloaded() after transform()");
+        assert!(
+            self.mutations.is_none(),
+            "a check is of transformed objects: call check_mutations() after transform()"
+        );
         let transforms = format!("{} {} {:?};", self.transform, type_name::<F>(), TypeId::of::<F>());
         InformerSpec {
             codec: self.codec.map(transform),
             config: self.config,
             resync: self.resync,
             transform: transforms,
+            saved: None,
+            mutations: None,
         }
+    }
+
+    /// Looks for changes of cached objects, which a type with interior mutability allows; see [`crate::mutation`].
+    pub fn check_mutations(mut self, check: MutationCheck<T>) -> Self {
+        self.mutations = Some(check);
+        self
+    }
+
+    /// Begins with the state of an earlier run, as [`InformerHandle::saved`] gave it: readers have it at once, and when the
+    /// first list is complete, handlers are told of it as their initial state, then of what changed since, deletions
+    /// included; then they are synced ([`informer_core::saved`] says more). Nothing is synced before that.
+    ///
+    /// The objects are as the transform left them: it is not run on them. An informer that is there already goes on with
+    /// what it has. A state of another collection is an error where the informer is asked for.
+    pub fn preloaded(mut self, saved: Saved<T>) -> Self {
+        self.saved = Some(saved);
+        self
     }
 }
 
@@ -152,6 +188,14 @@ pub(crate) struct Status {
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) health: SharedHealth,
+    /// The informer was asked to stop; its factory goes on.
+    pub(crate) leaving: AtomicBool,
+    /// Told of each change of the store while somebody waits for one, and of the end.
+    pub(crate) moved: Signal,
+    /// How many wait for a change.
+    pub(crate) waiters: AtomicUsize,
+    /// What must end before the informer has stopped: its driver, requests and handlers.
+    pub(crate) lives: Arc<Lives>,
 }
 
 /// The machine's [`Health`] for whoever asks: nanoseconds of the driver's clock. Written after every step.
@@ -183,6 +227,29 @@ impl SharedHealth {
 }
 
 impl Status {
+    pub(crate) fn new(subject: String) -> Self {
+        Status {
+            subject,
+            started: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Idle),
+            failure: Mutex::new(None),
+            health: SharedHealth::default(),
+            leaving: AtomicBool::new(false),
+            moved: Signal::new(),
+            waiters: AtomicUsize::new(0),
+            lives: Arc::default(),
+        }
+    }
+
+    /// The store has changed.
+    pub(crate) fn store_moved(&self) {
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.moved.notify();
+        }
+    }
+
     pub(crate) fn lagging(&self) -> Option<Lagging> {
         if self.synced.load(Ordering::Acquire) {
             return None;
@@ -198,20 +265,31 @@ pub(crate) struct Inner<T> {
     pub(crate) status: Arc<Status>,
     pub(crate) mailbox: Mutex<Vec<Command<T>>>,
     pub(crate) resync: Duration,
+    /// Under what its roster knows it.
+    pub(crate) scope: Scope,
+    pub(crate) roster: Weak<Roster>,
     next_handler: AtomicU64,
     shared: Arc<Shared>,
 }
 
 impl<T> Inner<T> {
-    pub(crate) fn new(spec: &InformerSpec<T>, status: Arc<Status>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        spec: &InformerSpec<T>,
+        scope: Scope,
+        status: Arc<Status>,
+        shared: &Arc<Shared>,
+        roster: Weak<Roster>,
+    ) -> Self {
         Inner {
             resource: spec.config.reflector.resource.clone(),
             store: Arc::new(SharedStore::new(&status.subject, shared.seed)),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,
+            scope,
+            roster,
             next_handler: AtomicU64::new(1),
-            shared,
+            shared: Arc::clone(shared),
         }
     }
 
@@ -243,7 +321,19 @@ impl<T> Inner<T> {
             Command::Remove(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
+        self.status.moved.notify();
         self.shared.changed.notify();
+    }
+
+    /// Asks the driver to end.
+    pub(crate) fn leave(&self) {
+        self.status.leaving.store(true, Ordering::Release);
+        self.shared.wake.notify();
+        self.shared.changed.notify();
+    }
+
+    pub(crate) fn in_async_runtime(&self) -> bool {
+        self.shared.in_async_runtime.is_some_and(|inside| inside())
     }
 }
 
@@ -377,9 +467,36 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         self.0.store.read(f)
     }
 
+    /// The cache as it is now, for [`InformerSpec::preloaded`] of a later run; [`Saved::lines`] writes it. `None` before
+    /// there is anything.
+    pub fn saved(&self) -> Option<Saved<T>> {
+        let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().to_version()));
+        (!version.is_empty()).then(|| Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version))
+    }
+
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.
     pub fn refresh(&self) {
         _ = self.0.post(Command::Refresh);
+    }
+
+    /// Stops this informer alone, and does not wait: its request is cancelled, its handlers end, and what is cached can be
+    /// read as before. Asked for again, the factory gives a fresh one, which the next start starts. May be called anywhere,
+    /// and again. A controller that has it among its sources hears nothing of it any more.
+    pub fn request_stop(&self) {
+        if let Some(roster) = self.0.roster.upgrade() {
+            roster.stop(&self.0);
+        }
+    }
+
+    /// True once the informer has stopped, or its factory.
+    pub fn is_stopped(&self) -> bool {
+        self.0.status.stopped.load(Ordering::Acquire)
+    }
+
+    /// Counts what must end before a stop is done: its driver, requests and handlers. Not a loop of the user's own over
+    /// its events.
+    pub fn lives(&self) -> &Arc<Lives> {
+        &self.0.status.lives
     }
 
     /// Adds a handler's channel; the caller runs the loop that empties it.
@@ -419,7 +536,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let (registration, deliveries) = self.channel(options);
         let observer = self.0.shared.observer.clone();
         let name = registration.name().to_string();
-        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name }))
+        let life = self.lives().enter();
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))
     }
 }
 
@@ -479,6 +597,7 @@ struct FunctionLoop<T, F> {
     on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
     name: String,
+    _life: Life,
 }
 
 impl<T, F> FunctionLoop<T, F> {

@@ -9,14 +9,18 @@
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
 //! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
+//! | [`catch_up`], [`own_writes`] | waiting until a cache has a write, and reading it before |
+//! | [`roster`] | which informers a factory has, and who uses them |
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
 //! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
+//! | [`mutation`] | who changes a cached object |
 #![forbid(unsafe_code)]
 
 pub mod addresses;
 pub mod api;
+pub mod catch_up;
 pub mod config;
 pub mod controller;
 pub mod driver;
@@ -28,14 +32,18 @@ mod helpers;
 pub mod idle;
 pub mod informer;
 pub mod lister;
+pub mod mutation;
 pub mod observe;
 pub mod outgoing;
+pub mod own_writes;
 pub mod pages;
 mod replaced;
+pub mod roster;
 pub mod store;
 pub mod sync;
 pub mod tls;
 mod trace;
 
+pub use catch_up::Behind;
 pub use config::Config;
 pub use error::{Error, Lagging};

@@ -34,9 +34,9 @@ impl<T> Lister<T> {
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
+    pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
         let scope = self.scope();
-        let object = self.store.read(|store| CoreLister::new(store).get(key.as_str()).cloned());
+        let object = self.store.read(|store| CoreLister::new(store).get(key.as_ref()).cloned());
         object.filter(|object| scope.is_empty() || object.key().namespace() == scope)
     }
 
@@ -205,7 +205,7 @@ impl<T, V: IndexValue> Index<T, V> {
 
     /// The keys of the objects that have `value`, sorted.
     pub fn keys(&self, value: &V::Query) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.get(value).iter().map(|object| object.key().clone()).collect();
+        let mut keys: Vec<Key> = self.get(value).iter().map(|object| object.key().to_key()).collect();
         keys.sort_unstable();
         keys
     }

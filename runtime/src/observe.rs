@@ -6,6 +6,7 @@ use informer_core::controller::{Finished, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
+use informer_core::{KeyRef, VersionRef};
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -48,6 +49,15 @@ pub enum Observed<'a> {
     },
     /// A reconcile ended: how, and when its key runs again.
     Reconcile(&'a Finished),
+    /// A cached object is not what it was: a [`MutationCheck`](crate::mutation::MutationCheck) found it.
+    Mutated {
+        /// What the informer reads.
+        subject: &'a str,
+        /// The object.
+        key: KeyRef<'a>,
+        /// Its version, which is that of its first content.
+        version: VersionRef<'a>,
+    },
     /// A handler fell behind under `Overflow::Disconnect` and was removed.
     HandlerDisconnected {
         /// Its name.
@@ -61,7 +71,7 @@ impl Observed<'_> {
         match self {
             Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
             Observed::Reconcile(finished) => !matches!(finished.verdict, Verdict::Done | Verdict::RequeueAfter(_)),
-            Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } => true,
+            Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } | Observed::Mutated { .. } => true,
             Observed::Request(_) => false,
         }
     }
@@ -80,6 +90,10 @@ impl fmt::Display for Observed<'_> {
                 write!(f, "handler {handler} panicked: {text}; the notification was passed over")
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
+            Observed::Mutated { subject, key, version } => write!(
+                f,
+                "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
+            ),
             Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
         }
     }

@@ -139,7 +139,7 @@ impl<T> Views<T> {
             return view;
         }
         let (revision, version, selected) =
-            store.read(|store| (store.revision(), store.version().clone(), select(store)));
+            store.read(|store| (store.revision(), store.version().to_version(), select(store)));
         let id = self.seed.wrapping_add(VIEWS.fetch_add(1, Ordering::Relaxed));
         // The user's code and the sorting: under no lock.
         let view = Arc::new(View::new(self.list(part), id, version, selected.into_objects()));

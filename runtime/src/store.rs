@@ -6,6 +6,7 @@
 use crate::guard::CatchUnwind;
 use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};
+use informer_core::saved::Saved;
 use informer_core::store::{Commit, Committed, IndexDef, IndexError, Snapshot, Store};
 use informer_core::{Key, Obj};
 
@@ -28,8 +29,8 @@ impl<T> SharedStore<T> {
     }
 
     /// The object of a key.
-    pub fn get(&self, key: &Key) -> Option<Obj<T>> {
-        self.store.read().get(key.as_str()).cloned()
+    pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
+        self.store.read().get(key.as_ref()).cloned()
     }
 
     /// All objects at this instant, for a walk that holds up nobody.
@@ -57,6 +58,12 @@ impl<T> SharedStore<T> {
         std::mem::swap(&mut *self.store.write(), &mut aside);
         drop(aside); // the old root, under no lock that readers take
         committed
+    }
+
+    /// Gives the store the state of an earlier run, before anybody else has it.
+    pub(crate) fn preload(&self, saved: Saved<T>) {
+        let (objects, version) = saved.into_parts();
+        self.store.write().preload(objects, version);
     }
 
     /// Adds an index. It is filled from a snapshot while readers go on; the informer's next change waits.

@@ -15,7 +15,10 @@ mod on {
     pub(crate) fn observed(observed: &Observed<'_>) {
         match observed {
             Observed::Request(_) | Observed::Notice { .. } => {} // in the informer's span
-            Observed::Reconcile(_) | Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } => {
+            Observed::Reconcile(_)
+            | Observed::HandlerPanic { .. }
+            | Observed::HandlerDisconnected { .. }
+            | Observed::Mutated { .. } => {
                 if observed.is_failure() {
                     tracing::warn!("{observed}");
                 } else {

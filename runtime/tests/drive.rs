@@ -21,6 +21,15 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/mutation.rs"]
+mod mutation;
+#[path = "drive/own_writes.rs"]
+mod own_writes;
+#[path = "drive/preloaded.rs"]
+mod preloaded;
+#[path = "drive/stop_one.rs"]
+mod stop_one;
+
 fn pods() -> Resource {
     Resource::namespaced("", "v1", "pods", "Pod")
 }
@@ -53,8 +62,8 @@ impl Hand {
         Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
     }
 
-    fn tell(&mut self, event: IoEvent<'_>) {
-        self.tell_at(self.now, event);
+    fn tell(&mut self, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
+        self.tell_at(self.now, event)
     }
 
     /// The requests that were sent, and what is waited for.
@@ -535,7 +544,7 @@ fn an_index_speaks_the_type_of_its_values() {
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b", "longer"]);
     let by_length = informer.index("length", |object: &Obj<DynamicObject>| object.key().name().len());
-    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().clone()));
+    let by_key = informer.index("key", |object: &Obj<DynamicObject>| Some(object.key().to_key()));
     let by_label = informer.label_index("l");
     hand.watch("ADDED", "at-least-ten", 6, "x");
     hand.watch("ADDED", "cc", 7, "x");

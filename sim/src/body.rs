@@ -24,6 +24,8 @@ pub(crate) struct ListBody {
     tail: String,
     custom: bool,
     begun: bool,
+    /// The next item is the first one.
+    first: bool,
     gzip: Option<Gzip>,
 }
 
@@ -58,7 +60,15 @@ impl ListBody {
                 "]}\n".to_owned(),
             )
         };
-        ListBody { head, items: items.into_iter(), tail, custom: table.shape.custom, begun: false, gzip: None }
+        ListBody {
+            head,
+            items: items.into_iter(),
+            tail,
+            custom: table.shape.custom,
+            begun: false,
+            first: true,
+            gzip: None,
+        }
     }
 
     /// How many bytes the whole list has.
@@ -82,7 +92,7 @@ impl ListBody {
         let mut plain = Vec::with_capacity(CHUNK);
         // Compressed, one piece may give no bytes at all; the loop ends with the items.
         loop {
-            if !self.begun {
+            if !std::mem::replace(&mut self.begun, true) {
                 plain.extend_from_slice(self.head.as_bytes());
             }
             let mut last = true;
@@ -91,14 +101,12 @@ impl ListBody {
                     last = false;
                     break;
                 }
-                if self.begun {
+                if !std::mem::replace(&mut self.first, false) {
                     plain.push(b',');
                 }
-                self.begun = true;
                 object.push_item(&mut plain, self.custom);
                 self.items.next();
             }
-            self.begun = true;
             if last {
                 plain.extend_from_slice(self.tail.as_bytes());
             }

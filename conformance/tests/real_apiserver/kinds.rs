@@ -3,7 +3,7 @@
 use crate::harness::{PATIENCE, cluster, eventually};
 use crate::http::Endpoint;
 use crate::watcher::list;
-use informer_core::{DynamicObject, Key, Resource};
+use informer_core::{DynamicObject, Resource};
 use informer_runtime::informer::{InformerHandle, InformerSpec};
 
 /// Kinds that every cluster serves.
@@ -67,7 +67,7 @@ fn agree(server: &Endpoint, informers: &[InformerHandle<DynamicObject>]) {
     for informer in informers {
         eventually(&format!("{informer:?} agrees with the server"), || {
             let identity = |object: &informer_core::Obj<DynamicObject>| {
-                (Key::to_string(object.key()), (object.uid().to_string(), object.version().to_string()))
+                (object.key().to_string(), (object.uid().to_string(), object.version().to_string()))
             };
             let cached = informer.lister().list().iter().map(identity).collect();
             let on_server = list(server, informer.resource(), None);

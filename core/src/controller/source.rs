@@ -97,7 +97,7 @@ pub struct Itself;
 
 impl<T> Mapper<T> for Itself {
     fn map(&self, event: &Notification<T>, keys: &mut Keys) {
-        keys.push(event.key().clone());
+        keys.push(event.key().to_key());
     }
 }
 
@@ -140,7 +140,7 @@ impl<T: Object> Mapper<T> for OwnerOf {
                     keys.push(Key::new(namespace, owner.name));
                 } else {
                     let fault = OwnerScopeError {
-                        object: object.key().clone(),
+                        object: object.key().to_key(),
                         owner: owner.name.to_string(),
                         kind: self.owner.kind.to_string(),
                     };

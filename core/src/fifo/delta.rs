@@ -38,7 +38,7 @@
 //! ```
 
 use crate::listener::{Cause, Notification};
-use crate::object::{Key, Obj};
+use crate::object::{Key, KeyRef, Obj};
 use crate::store::{Store, same_incarnation};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -192,7 +192,7 @@ impl<T> DeltaFifo<T> {
     pub fn replace(&mut self, list: impl IntoIterator<Item = Obj<T>>, known: &impl KnownObjects<T>) {
         let mut keys = BTreeSet::new();
         for object in list {
-            keys.insert(object.key().clone());
+            keys.insert(object.key().to_key());
             self.queue(Delta::of(DeltaKind::Replaced, object));
         }
         let mut gone: Vec<Tombstone<T>> = Vec::new();
@@ -206,8 +206,9 @@ impl<T> DeltaFifo<T> {
         }
         for object in known.iter() {
             let key = object.key();
-            if !keys.contains(key) && !self.deltas.contains_key(key) && !self.is_in_hand(key.as_str()) {
-                gone.push(Tombstone { key: key.clone(), last: Some(object.clone()) });
+            if !keys.contains(key.as_str()) && !self.deltas.contains_key(key.as_str()) && !self.is_in_hand(key.as_str())
+            {
+                gone.push(Tombstone { key: key.to_key(), last: Some(object.clone()) });
             }
         }
         if !self.populated {
@@ -224,7 +225,9 @@ impl<T> DeltaFifo<T> {
     pub fn resync(&mut self, known: &impl KnownObjects<T>) {
         let quiet: Vec<_> = known
             .iter()
-            .filter(|object| !self.deltas.contains_key(object.key()) && !self.is_in_hand(object.key().as_str()))
+            .filter(|object| {
+                !self.deltas.contains_key(object.key().as_str()) && !self.is_in_hand(object.key().as_str())
+            })
             .cloned()
             .collect();
         for object in quiet {
@@ -288,8 +291,8 @@ impl<T> DeltaFifo<T> {
 
     fn queue(&mut self, delta: Delta<T>) {
         let key = delta.object.key();
-        let Some(list) = self.deltas.get_mut(key) else {
-            let key = key.clone();
+        let Some(list) = self.deltas.get_mut(key.as_str()) else {
+            let key = key.to_key();
             self.line.push_back(key.clone());
             self.deltas.insert(key, alloc::vec![delta]);
             return;
@@ -331,10 +334,10 @@ impl<T> Delta<T> {
 
 impl<T> DeltaObject<T> {
     /// Which object.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> KeyRef<'_> {
         match self {
             DeltaObject::Object(object) => object.key(),
-            DeltaObject::Tombstone(tombstone) => &tombstone.key,
+            DeltaObject::Tombstone(tombstone) => tombstone.key.borrowed(),
         }
     }
 
@@ -402,7 +405,7 @@ impl<T> Deltas<T> {
                 (_, DeltaObject::Object(new)) => new,
                 (_, DeltaObject::Tombstone(_)) => unreachable!("a tombstone comes with Deleted only"),
             };
-            let same = |old: &Obj<T>| *old.uid() == *new.uid() && *old.version() == *new.version();
+            let same = |old: &Obj<T>| old.uid() == new.uid() && old.version() == new.version();
             if kind == DeltaKind::Replaced && store.get(self.key.as_str()).is_some_and(same) {
                 continue;
             }
@@ -684,12 +687,14 @@ mod tests {
             let mut view = BTreeMap::new();
             let mut take = |fifo: &mut DeltaFifo<()>, store: &mut Store<()>| {
                 for told in fifo.pop().into_iter().flat_map(|deltas| deltas.apply(store)) {
-                    let key = told.key().clone();
+                    let key = told.key().to_key();
                     let before = match &told {
                         Notification::Deleted { .. } => view.remove(&key),
-                        Notification::Added { object: new, .. } | Notification::Updated { new, .. } => view.insert(key, new.version().clone()),
+                        Notification::Added { object: new, .. } | Notification::Updated { new, .. } => {
+                            view.insert(key, new.version().to_version())
+                        }
                     };
-                    assert_eq!(before.as_ref(), told.old().map(|old| old.version()), "{told:?}");
+                    assert_eq!(before.as_ref().map(Version::borrowed), told.old().map(|old| old.version()), "{told:?}");
                 }
             };
             for (version, (op, key, set)) in ops.into_iter().enumerate() {

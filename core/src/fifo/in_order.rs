@@ -27,28 +27,36 @@
 //! assert_eq!(store.version().as_str(), "8");
 //! ```
 
-use crate::decode::Item;
+use crate::decode::{Gone, Item};
 use crate::object::{Obj, Version};
-use crate::store::{Change, Commit, Fresh, Staged, Store};
+use crate::store::{Change, Commit, Fresh, Spare, Staged, Store};
 use crate::wire::ItemKind;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 /// The most events that one commit applies: the writer holds its lock for a few microseconds and no longer.
 pub const COMMIT_EVENTS: usize = 64;
 
+/// The most items or notifications that memory is kept for between two commits: an event makes two notifications at most.
+const KEPT: usize = 2 * COMMIT_EVENTS;
+
 enum Delta<T> {
     Event(Item<T>),
-    Replaced(Staged<T>, Version),
+    /// Boxed, so that an event takes no more room than it needs.
+    Replaced(Box<Staged<T>>, Version),
     Bookmark(Version),
 }
 
 /// Changes between the decoder and the store.
-pub struct InOrderQueue<T>(VecDeque<Delta<T>>);
+pub struct InOrderQueue<T> {
+    deltas: VecDeque<Delta<T>>,
+    /// Memory for the next commit.
+    spare: Spare<T>,
+}
 
 impl<T> Default for InOrderQueue<T> {
     fn default() -> Self {
-        InOrderQueue(VecDeque::new())
+        InOrderQueue { deltas: VecDeque::new(), spare: Spare::default() }
     }
 }
 
@@ -59,10 +67,7 @@ impl<T> InOrderQueue<T> {
             ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
                 Item::Fresh { known: None, fresh: Fresh::bare(object) }
             }
-            ItemKind::Deleted => {
-                let (key, version) = (object.key().clone(), object.version().clone());
-                Item::Gone { known: None, key, version, last: Some(object) }
-            }
+            ItemKind::Deleted => Item::Gone { known: None, gone: Gone::Last(object) },
         });
     }
 
@@ -89,51 +94,61 @@ impl<T> InOrderQueue<T> {
 
     /// Queues one event of a watch.
     pub(crate) fn push(&mut self, item: Item<T>) {
-        self.0.push_back(Delta::Event(item));
+        self.deltas.push_back(Delta::Event(item));
     }
 
     /// Queues a complete list, which stands for `version`.
     pub(crate) fn replace(&mut self, staged: Staged<T>, version: Version) {
-        self.0.push_back(Delta::Replaced(staged, version));
+        self.deltas.push_back(Delta::Replaced(Box::new(staged), version));
     }
 
     /// Queues the word of the server that everything up to `version` was sent.
     pub(crate) fn bookmark(&mut self, version: Version) {
-        self.0.push_back(Delta::Bookmark(version));
+        self.deltas.push_back(Delta::Bookmark(version));
     }
 
     /// How many changes wait; a list counts as one.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.deltas.len()
     }
 
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.deltas.is_empty()
     }
 
     /// The next commit: one list, one bookmark, or up to [`COMMIT_EVENTS`] events. `None` if nothing waits.
     pub fn pop(&mut self) -> Option<Commit<T>> {
-        match self.0.pop_front()? {
+        let first = self.deltas.pop_front()?;
+        let told = core::mem::take(&mut self.spare.told);
+        Some(match first {
             Delta::Replaced(staged, version) => {
-                Some(Commit { change: Change::Replace(staged), version: Some(version) })
+                Commit { change: Change::Replace(*staged), version: Some(version), told }
             }
-            Delta::Bookmark(version) => Some(Commit { change: Change::Nothing, version: Some(version) }),
+            Delta::Bookmark(version) => Commit { change: Change::Nothing, version: Some(version), told },
             Delta::Event(first) => {
-                let mut version = None;
-                let mut items = Vec::with_capacity(COMMIT_EVENTS.min(self.0.len() + 1));
-                let mut next = Some(first);
-                while let Some(item) = next.take() {
-                    version = item.version().filter(|version| !version.is_empty()).cloned().or(version);
-                    items.push(item);
-                    if items.len() < COMMIT_EVENTS && matches!(self.0.front(), Some(Delta::Event(_))) {
-                        if let Some(Delta::Event(item)) = self.0.pop_front() {
-                            next = Some(item);
-                        }
+                let mut items = core::mem::take(&mut self.spare.items);
+                items.reserve(COMMIT_EVENTS.min(self.deltas.len() + 1));
+                items.push(first);
+                while items.len() < COMMIT_EVENTS && matches!(self.deltas.front(), Some(Delta::Event(_))) {
+                    if let Some(Delta::Event(item)) = self.deltas.pop_front() {
+                        items.push(item);
                     }
                 }
-                Some(Commit { change: Change::Events(items), version })
+                Commit { change: Change::Events(items), version: None, told }
             }
+        })
+    }
+
+    /// Takes back the memory of a commit that is done, if it is more than there is: a bookmark brings none.
+    pub(crate) fn give_back(&mut self, spare: Spare<T>) {
+        let Spare { items, told } = spare;
+        debug_assert!(items.is_empty() && told.is_empty(), "what is given back is memory, and no change");
+        if (self.spare.items.capacity()..=KEPT).contains(&items.capacity()) {
+            self.spare.items = items;
+        }
+        if (self.spare.told.capacity()..=KEPT).contains(&told.capacity()) {
+            self.spare.told = told;
         }
     }
 }

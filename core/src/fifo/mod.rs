@@ -216,7 +216,7 @@ mod tests {
             queue.event(ItemKind::Deleted, pod("a", "u1", "2"));
             queue.list(&[pod("a", "u2", "3")]);
             assert_eq!(queue.told(), ["deleted a@2", "added a@3"]);
-            assert_eq!(*queue.store().get("a").unwrap().uid(), *"u2");
+            assert!(queue.store().get("a").unwrap().uid() == *"u2");
         });
     }
 

@@ -37,7 +37,7 @@ mod notification;
 
 pub use notification::{Cause, Notification};
 
-use crate::object::Key;
+use crate::object::{Key, KeyRef};
 use crate::store::Snapshot;
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -145,8 +145,21 @@ impl<T> Ring<T> {
 
     /// Begins with the initial state: an `Added` for each object of `snapshot`, then [`Delivery::Synced`].
     pub fn replay(&mut self, snapshot: Snapshot<T>) {
+        self.begin(snapshot);
+        self.complete();
+    }
+
+    /// Begins with an initial state that is not complete: what is pushed next belongs to it, up to
+    /// [`complete`](Self::complete).
+    pub fn begin(&mut self, snapshot: Snapshot<T>) {
         self.entries.push_back(Entry::Replay(Walk { snapshot, at: 0 }));
-        self.entries.push_back(Entry::Synced);
+    }
+
+    /// The initial state is complete: then comes [`Delivery::Synced`].
+    pub fn complete(&mut self) {
+        if !self.disconnected {
+            self.entries.push_back(Entry::Synced);
+        }
     }
 
     /// Repeats each object of `snapshot` after everything that is buffered now. A ring that is merging has more news
@@ -305,16 +318,17 @@ impl<T> Ring<T> {
     }
 
     fn merge(&mut self, notification: Notification<T>) {
-        let key = notification.key().clone();
-        let hash = self.hasher.hash_one(&key);
+        let key = notification.key();
+        let hash = self.hasher.hash_one(key);
         let last = self.merging.as_ref().expect("the ring is merging");
-        let Some(number) = last.find(hash, |number| self.key_of(*number) == Some(&key)).copied() else {
+        let Some(number) = last.find(hash, |number| self.key_of(*number) == Some(key)).copied() else {
             self.append(notification);
-            self.remember(hash, &key);
+            self.remember(hash);
             return;
         };
         let at = (number - self.first) as usize;
-        let before = core::mem::replace(&mut self.entries[at], Entry::Nothing(key.clone()));
+        // Something takes its place for the moment.
+        let before = core::mem::replace(&mut self.entries[at], Entry::Synced);
         match join(before, notification) {
             Joined::One(joined) => {
                 self.stats.merged += 1;
@@ -333,7 +347,7 @@ impl<T> Ring<T> {
             Joined::Two(before, after) => {
                 self.entries[at] = before;
                 self.append(after);
-                self.remember(hash, &key);
+                self.remember(hash);
             }
         }
         if self.nothings > 64 && self.nothings > self.entries.len() / 2 {
@@ -344,10 +358,11 @@ impl<T> Ring<T> {
     }
 
     /// Makes the entry that was appended last the open one of its key.
-    fn remember(&mut self, hash: u64, key: &Key) {
+    fn remember(&mut self, hash: u64) {
         let number = self.first + self.entries.len() as u64 - 1;
         let mut last = self.merging.take().expect("the ring is merging");
-        match last.find_mut(hash, |other| self.key_of(*other) == Some(key)) {
+        let key = self.key_of(number);
+        match last.find_mut(hash, |other| self.key_of(*other) == key) {
             Some(other) => *other = number,
             None => {
                 last.insert_unique(hash, number, |n| self.hash_of(*n));
@@ -364,7 +379,7 @@ impl<T> Ring<T> {
         }
     }
 
-    fn key_of(&self, number: u64) -> Option<&Key> {
+    fn key_of(&self, number: u64) -> Option<KeyRef<'_>> {
         self.entries.get(number.checked_sub(self.first)? as usize)?.key()
     }
 
@@ -374,10 +389,10 @@ impl<T> Ring<T> {
 }
 
 impl<T> Entry<T> {
-    fn key(&self) -> Option<&Key> {
+    fn key(&self) -> Option<KeyRef<'_>> {
         match self {
             Entry::Change(notification) => Some(notification.key()),
-            Entry::Nothing(key) => Some(key),
+            Entry::Nothing(key) => Some(key.borrowed()),
             Entry::Replay(_) | Entry::Resync(_) | Entry::Synced => None,
         }
     }
@@ -403,7 +418,7 @@ fn join<T>(before: Entry<T>, after: Notification<T>) -> Joined<T> {
         (Entry::Change(Added { initial, cause, .. }), Updated { new, .. }) => {
             Joined::One(Entry::Change(Added { object: new, initial, cause }))
         }
-        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().clone())),
+        (Entry::Change(Added { object, .. }), Deleted { .. }) => Joined::One(Entry::Nothing(object.key().to_key())),
         (Entry::Change(Updated { old, .. }), Updated { new, cause, .. }) => {
             Joined::One(Entry::Change(Updated { old, new, cause }))
         }

@@ -1,6 +1,6 @@
 //! [`Notification`]: what a handler is told.
 
-use crate::object::{Key, Obj};
+use crate::object::{KeyRef, Obj};
 use core::fmt;
 
 /// How the informer learned of a change.
@@ -57,7 +57,7 @@ pub enum Notification<T> {
 
 impl<T> Notification<T> {
     /// Namespace and name of the object.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> KeyRef<'_> {
         self.object().key()
     }
 

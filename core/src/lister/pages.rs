@@ -20,7 +20,7 @@
 //! let list = ListId::new("widgets", "web", &LabelSelector::everything());
 //! let view = |store: &Store<u32>, id| {
 //!     let objects = Lister::new(store).select_namespace("web").detach().into_objects();
-//!     View::new(list, id, store.version().clone(), objects)
+//!     View::new(list, id, store.version().to_version(), objects)
 //! };
 //! let names = |objects: &[Obj<u32>]| objects.iter().map(|o| o.key().name().to_string()).collect::<Vec<_>>();
 //!
@@ -71,7 +71,7 @@ impl<T> View<T> {
     /// Sorts `objects`: costs n log n, and belongs under no lock. `id` tells this snapshot from all others of this list;
     /// `version` is what the store stood for.
     pub fn new(list: ListId, id: u64, version: Version, mut objects: Vec<Obj<T>>) -> Self {
-        objects.sort_by_cached_key(|object| object.key().clone());
+        objects.sort_unstable_by(|a, b| Obj::key_bytes(a).cmp(Obj::key_bytes(b)));
         View { list, id, version, objects }
     }
 
@@ -105,7 +105,7 @@ impl<T> View<T> {
         if token.list() != self.list {
             return Err(TokenError::OtherList);
         }
-        let from = self.objects.partition_point(|object| object.key().as_str() <= token.after());
+        let from = self.objects.partition_point(|object| Obj::key_bytes(object) <= token.after().as_bytes());
         Ok(Page { moved: token.snapshot() != self.id, ..self.cut(limit, from) })
     }
 

@@ -64,7 +64,7 @@ struct Rest<'s, T> {
 
 impl<T> Rest<'_, T> {
     fn matches(&self, object: &Obj<T>) -> bool {
-        self.namespace.is_none_or(|namespace| object.key().namespace() == namespace)
+        self.namespace.is_none_or(|namespace| Obj::is_in(object, namespace))
             && self.requirements.iter().all(|requirement| (self.holds)(requirement, object))
     }
 }

@@ -1,4 +1,8 @@
 //! Names, incarnations and versions: [`Key`], [`Uid`], [`Version`].
+//!
+//! Each is generic over who holds its text. The plain name is the owned one, which a queue or a map keeps; `KeyRef`,
+//! `UidRef` and `VersionRef` look at a text that lies elsewhere, mostly in an [`Obj`](super::Obj), and are copied for
+//! nothing. Both kinds compare, order and hash alike.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -6,8 +10,12 @@ use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 /// Namespace and name of an object, as `namespace/name`, or `name` alone if it has no namespace.
+///
+/// `Key` owns its text and is cloned for the cost of a counter; a [`KeyRef`] borrows it, and [`to_key`](KeyRef::to_key)
+/// makes the one of the other. They hash like the text, so a map of keys is asked with `&str`.
 ///
 /// ```
 /// use informer_core::object::Key;
@@ -17,9 +25,18 @@ use core::fmt;
 /// assert_eq!(Key::new("", "node-1").as_str(), "node-1");
 /// assert_eq!("web/front".parse::<Key>().unwrap(), key);
 /// assert!("a/b/c".parse::<Key>().is_err());
+/// assert_eq!(key.borrowed().to_key(), key);
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<str>);
+#[derive(Clone, Copy)]
+pub struct Key<S = Arc<str>>(S);
+
+/// A [`Key`] whose text lies elsewhere.
+pub type KeyRef<'a> = Key<&'a str>;
+
+/// Namespace and name of the text of a key.
+fn split(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}
 
 impl Key {
     /// The key of `name` in `namespace`; an empty namespace means cluster-scoped.
@@ -36,22 +53,57 @@ impl Key {
 
     /// The namespace, empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
-        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+        split(&self.0).0
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
+        split(&self.0).1
     }
 
     /// `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl<'a> KeyRef<'a> {
+    /// The key that `text` is.
+    pub(crate) fn of(text: &'a str) -> Self {
+        Key(text)
+    }
+
+    /// The namespace, empty for a cluster-scoped object.
+    pub fn namespace(self) -> &'a str {
+        split(self.0).0
+    }
+
+    /// The name.
+    pub fn name(self) -> &'a str {
+        split(self.0).1
+    }
+
+    /// `namespace/name` or `name`.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// The key with a text of its own, for who keeps it longer than the object. It allocates.
+    pub fn to_key(self) -> Key {
+        Key(Arc::from(self.0))
+    }
+}
+
+impl<S: AsRef<str>> Key<S> {
+    /// The same key, borrowed.
+    pub fn borrowed(&self) -> KeyRef<'_> {
+        Key(self.0.as_ref())
+    }
 
     /// True if `namespace` and `name` make this key; compares without building one.
     pub fn is(&self, namespace: &str, name: &str) -> bool {
-        if namespace.is_empty() { &*self.0 == name } else { self.namespace() == namespace && self.name() == name }
+        let key = self.0.as_ref();
+        if namespace.is_empty() { key == name } else { split(key) == (namespace, name) }
     }
 }
 
@@ -61,7 +113,7 @@ impl core::str::FromStr for Key {
     /// The inverse of `Display`. Unlike client-go, which lets them pass, it refuses an empty name (`""`, `"/"`,
     /// `"ns/"`) and an empty namespace before a slash (`"/n"`): no object can have them.
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        let (namespace, name) = split(text);
         if name.is_empty() || name.contains('/') || (namespace.is_empty() && text.contains('/')) {
             return Err(KeyError(text.to_string()));
         }
@@ -81,48 +133,144 @@ impl fmt::Display for KeyError {
 
 impl core::error::Error for KeyError {}
 
-impl Borrow<str> for Key {
+impl<A: AsRef<str>, B: AsRef<str>> PartialEq<Key<B>> for Key<A> {
+    fn eq(&self, other: &Key<B>) -> bool {
+        self.0.as_ref() == other.0.as_ref()
+    }
+}
+
+impl<S: AsRef<str>> Eq for Key<S> {}
+
+impl<A: AsRef<str>, B: AsRef<str>> PartialOrd<Key<B>> for Key<A> {
+    fn partial_cmp(&self, other: &Key<B>) -> Option<Ordering> {
+        Some(self.0.as_ref().cmp(other.0.as_ref()))
+    }
+}
+
+impl<S: AsRef<str>> Ord for Key<S> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.as_ref().cmp(other.0.as_ref())
+    }
+}
+
+impl<S: AsRef<str>> Hash for Key<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_ref().hash(state);
+    }
+}
+
+impl<S: AsRef<str>> Borrow<str> for Key<S> {
     fn borrow(&self) -> &str {
-        &self.0
+        self.0.as_ref()
     }
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+impl<S: AsRef<str>> AsRef<str> for Key<S> {
+    fn as_ref(&self) -> &str {
+        self.0.as_ref()
     }
 }
 
-impl fmt::Debug for Key {
+impl<S: AsRef<str>> fmt::Display for Key<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(self.0.as_ref())
+    }
+}
+
+impl<S: AsRef<str>> fmt::Debug for Key<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_ref())
     }
 }
 
 /// The server's identity of one incarnation of an object.
 ///
-/// A canonical UUID is kept in 16 bytes; any other text as it is. Either way it prints as it came.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Uid(UidRepr);
+/// A canonical UUID is kept in 16 bytes; any other text as it is. Either way it prints as it came. A [`UidRef`] borrows
+/// such a text.
+///
+/// ```
+/// use informer_core::object::{Uid, UidRef};
+///
+/// let uid = Uid::new("0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968");
+/// assert_eq!(UidRef::of("0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968"), uid);
+/// assert_eq!(uid.to_string(), "0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968");
+/// ```
+#[derive(Clone, Copy, Hash)]
+pub struct Uid<S = Box<str>>(UidRepr<S>);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum UidRepr {
+/// A [`Uid`] whose text, if it is no canonical UUID, lies elsewhere.
+pub type UidRef<'a> = Uid<&'a str>;
+
+#[derive(Clone, Copy, Hash)]
+enum UidRepr<S> {
     Uuid([u8; 16]),
-    Text(Box<str>),
+    /// Never one that the other form can hold.
+    Text(S),
 }
 
 impl Uid {
     /// A uid of any form; empty if the server sent none.
     pub fn new(text: &str) -> Self {
-        Uid(match parse_uuid(text) {
-            Some(bytes) => UidRepr::Uuid(bytes),
-            None => UidRepr::Text(text.into()),
+        UidRef::of(text).to_uid()
+    }
+}
+
+impl<'a> UidRef<'a> {
+    /// A uid of any form; empty if the server sent none.
+    pub fn of(text: &'a str) -> Self {
+        Uid(parse_uuid(text).map_or(UidRepr::Text(text), UidRepr::Uuid))
+    }
+
+    pub(super) fn of_uuid(bytes: [u8; 16]) -> Self {
+        Uid(UidRepr::Uuid(bytes))
+    }
+
+    pub(super) fn as_uuid(self) -> Option<[u8; 16]> {
+        match self.0 {
+            UidRepr::Uuid(bytes) => Some(bytes),
+            UidRepr::Text(_) => None,
+        }
+    }
+
+    /// The uid with a text of its own, for who keeps it longer than the object.
+    pub fn to_uid(self) -> Uid {
+        Uid(match self.0 {
+            UidRepr::Uuid(bytes) => UidRepr::Uuid(bytes),
+            UidRepr::Text(text) => UidRepr::Text(text.into()),
+        })
+    }
+}
+
+impl<S: AsRef<str>> Uid<S> {
+    /// The same uid, borrowed.
+    pub fn borrowed(&self) -> UidRef<'_> {
+        Uid(match &self.0 {
+            UidRepr::Uuid(bytes) => UidRepr::Uuid(*bytes),
+            UidRepr::Text(text) => UidRepr::Text(text.as_ref()),
         })
     }
 
     /// True if the server sent none.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.0, UidRepr::Text(text) if text.is_empty())
+        matches!(&self.0, UidRepr::Text(text) if text.as_ref().is_empty())
+    }
+
+    /// Gives the text to `put`, in one part or several.
+    pub(super) fn print(&self, mut put: impl FnMut(&str)) {
+        match &self.0 {
+            UidRepr::Text(text) => put(text.as_ref()),
+            UidRepr::Uuid(bytes) => {
+                const DIGITS: &str = "0123456789abcdef";
+                for (at, byte) in bytes.iter().enumerate() {
+                    if matches!(at, 4 | 6 | 8 | 10) {
+                        put("-");
+                    }
+                    for nibble in [byte >> 4, byte & 15] {
+                        put(&DIGITS[usize::from(nibble)..][..1]);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -150,33 +298,34 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-impl PartialEq<str> for Uid {
+impl<A: AsRef<str>, B: AsRef<str>> PartialEq<Uid<B>> for Uid<A> {
+    fn eq(&self, other: &Uid<B>) -> bool {
+        match (&self.0, &other.0) {
+            (UidRepr::Uuid(a), UidRepr::Uuid(b)) => a == b,
+            (UidRepr::Text(a), UidRepr::Text(b)) => a.as_ref() == b.as_ref(),
+            (UidRepr::Uuid(_), UidRepr::Text(_)) | (UidRepr::Text(_), UidRepr::Uuid(_)) => false,
+        }
+    }
+}
+
+impl<S: AsRef<str>> Eq for Uid<S> {}
+
+impl<S: AsRef<str>> PartialEq<str> for Uid<S> {
     /// Compares without allocating.
     fn eq(&self, other: &str) -> bool {
-        match &self.0 {
-            UidRepr::Uuid(bytes) => parse_uuid(other).as_ref() == Some(bytes),
-            UidRepr::Text(text) => &**text == other,
-        }
+        *self == UidRef::of(other)
     }
 }
 
-impl fmt::Display for Uid {
+impl<S: AsRef<str>> fmt::Display for Uid<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = match &self.0 {
-            UidRepr::Text(text) => return f.write_str(text),
-            UidRepr::Uuid(bytes) => bytes,
-        };
-        for (at, byte) in bytes.iter().enumerate() {
-            if matches!(at, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        let mut written = Ok(());
+        self.print(|part| written = written.and_then(|()| f.write_str(part)));
+        written
     }
 }
 
-impl fmt::Debug for Uid {
+impl<S: AsRef<str>> fmt::Debug for Uid<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -187,17 +336,22 @@ impl fmt::Debug for Uid {
 /// It is compared by the official rule only (C1, C2): a decimal without leading zeros, of any length, orders by
 /// length and then by bytes. Anything else (`""`, `"0"`, `"007"`, `"abc"`) equals itself and orders with nothing.
 ///
+/// `Version` owns its text; a [`VersionRef`] borrows it.
+///
 /// ```
-/// use informer_core::object::Version;
+/// use informer_core::object::{Version, VersionRef};
 /// use core::cmp::Ordering;
 ///
 /// assert_eq!(Version::new("9").compare(&Version::new("10")), Some(Ordering::Less));
 /// let long = Version::new("340282366920938463463374607431768211456");
-/// assert_eq!(long.compare(&Version::new("10")), Some(Ordering::Greater));
+/// assert_eq!(long.compare(&VersionRef::of("10")), Some(Ordering::Greater));
 /// assert_eq!(Version::new("007").compare(&Version::new("7")), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Version(Box<str>);
+#[derive(Clone, Copy)]
+pub struct Version<S = Box<str>>(S);
+
+/// A [`Version`] whose text lies elsewhere.
+pub type VersionRef<'a> = Version<&'a str>;
 
 impl Version {
     /// A version of any form; empty if the server sent none.
@@ -209,52 +363,112 @@ impl Version {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl<'a> VersionRef<'a> {
+    /// A version of any form; empty if the server sent none.
+    pub fn of(text: &'a str) -> Self {
+        Version(text)
+    }
+
+    /// The text as it came.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// The version with a text of its own, for who keeps it longer than the object. It allocates.
+    pub fn to_version(self) -> Version {
+        Version(self.0.into())
+    }
+}
+
+impl Version<String> {
+    /// Becomes another version, in the memory that it has.
+    pub(crate) fn set(&mut self, version: VersionRef<'_>) {
+        self.0.clear();
+        self.0.push_str(version.0);
+    }
+}
+
+impl<S: AsRef<str>> Version<S> {
+    /// The same version, borrowed.
+    pub fn borrowed(&self) -> VersionRef<'_> {
+        Version(self.0.as_ref())
+    }
 
     /// True if the server sent none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.as_ref().is_empty()
     }
 
     /// True for `""` and `"0"`, which ask for any state and name none.
     pub fn is_unset(&self) -> bool {
-        matches!(&*self.0, "" | "0")
+        matches!(self.0.as_ref(), "" | "0")
     }
 
     /// The order of two versions of one resource, if both are well-formed.
-    pub fn compare(&self, other: &Version) -> Option<Ordering> {
+    pub fn compare<O: AsRef<str>>(&self, other: &Version<O>) -> Option<Ordering> {
         if self == other {
             return Some(Ordering::Equal);
         }
-        (self.is_comparable() && other.is_comparable())
-            .then(|| self.0.len().cmp(&other.0.len()).then_with(|| self.0.cmp(&other.0)))
+        let (a, b) = (self.0.as_ref(), other.0.as_ref());
+        (self.is_decimal() && other.is_decimal()).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
     }
 
     /// True if both are well-formed and `self` is the smaller one.
-    pub fn is_before(&self, other: &Version) -> bool {
+    pub fn is_before<O: AsRef<str>>(&self, other: &Version<O>) -> bool {
         self.compare(other) == Some(Ordering::Less)
     }
 
-    fn is_comparable(&self) -> bool {
-        let bytes = self.0.as_bytes();
+    /// True if it is a decimal number without leading zeros, and so can be compared with others (C1).
+    pub fn is_decimal(&self) -> bool {
+        let bytes = self.0.as_ref().as_bytes();
         bytes.first().is_some_and(|first| (b'1'..=b'9').contains(first)) && bytes.iter().all(u8::is_ascii_digit)
     }
 }
 
-impl PartialEq<str> for Version {
+impl<A: AsRef<str>, B: AsRef<str>> PartialEq<Version<B>> for Version<A> {
+    fn eq(&self, other: &Version<B>) -> bool {
+        self.0.as_ref() == other.0.as_ref()
+    }
+}
+
+impl<S: AsRef<str>> Eq for Version<S> {}
+
+impl<S: AsRef<str>> PartialEq<str> for Version<S> {
     fn eq(&self, other: &str) -> bool {
-        &*self.0 == other
+        self.0.as_ref() == other
     }
 }
 
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+impl<S: AsRef<str>> Hash for Version<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_ref().hash(state);
     }
 }
 
-impl fmt::Debug for Version {
+impl<S: From<&'static str>> Default for Version<S> {
+    /// The version that a server did not send.
+    fn default() -> Self {
+        Version("".into())
+    }
+}
+
+impl<S: AsRef<str>> AsRef<str> for Version<S> {
+    fn as_ref(&self) -> &str {
+        self.0.as_ref()
+    }
+}
+
+impl<S: AsRef<str>> fmt::Display for Version<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(self.0.as_ref())
+    }
+}
+
+impl<S: AsRef<str>> fmt::Debug for Version<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_ref())
     }
 }
 
@@ -305,5 +519,30 @@ mod tests {
             assert_eq!(v(odd).compare(&v(odd)), Some(Ordering::Equal));
         }
         assert!(v("").is_unset() && v("0").is_unset() && !v("1").is_unset());
+    }
+
+    #[test]
+    fn owned_and_borrowed_are_the_same() {
+        let hash = |value: &dyn Fn(&mut std::hash::DefaultHasher)| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            value(&mut hasher);
+            hasher.finish()
+        };
+        let (key, other) = (Key::new("web", "a"), Key::new("web", "b"));
+        assert!(key == key.borrowed() && key.borrowed() == key && key != other.borrowed());
+        assert!(key < other.borrowed() && other.borrowed() > key && key.borrowed() < other.borrowed());
+        let hashes = [hash(&|h| key.hash(h)), hash(&|h| key.borrowed().hash(h)), hash(&|h| "web/a".hash(h))];
+        assert!(hashes.iter().all(|one| *one == hashes[0]), "a map of keys is asked with a text");
+        assert_eq!(std::collections::HashMap::from([(key, 1)]).get("web/a"), Some(&1));
+
+        for text in ["0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968", "uid-a", ""] {
+            let uid = Uid::new(text);
+            assert!(uid == uid.borrowed() && uid.borrowed().to_uid() == UidRef::of(text));
+            assert_eq!(hash(&|h| uid.hash(h)), hash(&|h| uid.borrowed().hash(h)));
+        }
+        let mut version = Version(String::from("9"));
+        version.set(VersionRef::of("10"));
+        assert!(version == Version::new("10") && version.borrowed() == VersionRef::of("10"));
+        assert!(VersionRef::of("9").is_before(&version) && version.borrowed().to_version() == version);
     }
 }

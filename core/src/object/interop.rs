@@ -3,7 +3,7 @@
 //! Without `kube` the blanket impl stands on `k8s-openapi`'s own traits. With it there is exactly one as well, over
 //! `kube::Resource`, which those same types have and `kube::CustomResource` types too.
 
-use super::{Meta, Object, OwnerRef, Resource};
+use super::{Identity, Meta, Object, OwnerRef, Resource};
 use alloc::string::String;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -84,6 +84,13 @@ mod by_kube {
 }
 
 impl Meta for ObjectMeta {
+    fn identity(&self) -> Option<Identity<'_>> {
+        let ObjectMeta { namespace, name, uid, resource_version, .. } = self;
+        let [namespace, name, uid, resource_version] =
+            [namespace, name, uid, resource_version].map(|text| text.as_deref().unwrap_or_default());
+        Some(Identity { namespace, name, uid, resource_version })
+    }
+
     fn generation(&self) -> Option<i64> {
         self.generation
     }

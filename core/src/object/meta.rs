@@ -24,6 +24,24 @@ pub trait Meta {
     fn finalizers(&self) -> impl Iterator<Item = &str>;
     /// The owners, in the object's order.
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>>;
+    /// Who the object is, at which version; `None`, the default, for a type that does not keep that. An informer knows it
+    /// from the raw metadata and does not ask; an object that came otherwise, as the answer to a write, is asked.
+    fn identity(&self) -> Option<Identity<'_>> {
+        None
+    }
+}
+
+/// Who an object is, at which version, borrowed. What it does not have is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Identity<'a> {
+    /// Namespace; empty for a cluster-scoped object.
+    pub namespace: &'a str,
+    /// Name within the namespace.
+    pub name: &'a str,
+    /// The incarnation.
+    pub uid: &'a str,
+    /// The `resourceVersion`.
+    pub resource_version: &'a str,
 }
 
 /// One owner of an object, borrowed.
@@ -117,6 +135,11 @@ pub struct OwnerReference {
 }
 
 impl Meta for ObjectMeta {
+    fn identity(&self) -> Option<Identity<'_>> {
+        let ObjectMeta { namespace, name, uid, resource_version, .. } = self;
+        Some(Identity { namespace, name, uid, resource_version })
+    }
+
     fn generation(&self) -> Option<i64> {
         self.generation
     }

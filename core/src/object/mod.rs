@@ -36,23 +36,26 @@
 //! assert_eq!(widget.spec.size, 3);
 //! ```
 
+mod answer;
 mod dynamic;
 mod identity;
 #[cfg(feature = "k8s-openapi")]
 mod interop;
 mod meta;
 mod resource;
+mod tail;
 
 pub use dynamic::DynamicObject;
-pub use identity::{Key, KeyError, Uid, Version};
-pub use meta::{Meta, ObjectMeta, OwnerRef, OwnerReference};
+pub use identity::{Key, KeyError, KeyRef, Uid, UidRef, Version, VersionRef};
+pub use meta::{Identity, Meta, ObjectMeta, OwnerRef, OwnerReference};
 pub use resource::{ParseResourceError, Resource};
 
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 use serde::de::DeserializeOwned;
+use tail::Tail;
+use triomphe::ThinArc;
 
 /// A type that an informer can cache.
 ///
@@ -122,8 +125,12 @@ impl core::error::Error for DecodeError {}
 
 /// One version of one object, shared.
 ///
-/// Cloning costs one reference count. The value cannot be changed: everyone who holds the handle sees the same thing
-/// (I12: `old` of an update *is* the object that was delivered before).
+/// One word, and one allocation that holds everything: the value, and behind it key, uid and version. Cloning costs one
+/// reference count. The value cannot be changed: everyone who holds the handle sees the same thing (I12: `old` of an
+/// update *is* the object that was delivered before).
+///
+/// Key, uid and version are looked at where they lie. Who keeps one longer than the handle makes it an owned one
+/// ([`KeyRef::to_key`]).
 ///
 /// ```
 /// use informer_core::object::{Key, Obj, Uid, Version};
@@ -132,84 +139,153 @@ impl core::error::Error for DecodeError {}
 /// assert_eq!(pod.key().namespace(), "web");
 /// assert_eq!(pod.len(), 9); // derefs to the value
 /// assert!(Obj::ptr_eq(&pod, &pod.clone()));
+///
+/// let next = Obj::new(pod.key(), pod.uid(), Version::new("8"), "another value");
+/// assert!(next.key() == pod.key() && pod.version().is_before(&next.version()));
 /// ```
-pub struct Obj<T: ?Sized>(Arc<Inner<T>>);
-
-struct Inner<T: ?Sized> {
-    key: Key,
-    uid: Uid,
-    version: Version,
-    maker: u8,
-    value: T,
-}
+pub struct Obj<T>(ThinArc<T, u8>);
 
 impl<T> Obj<T> {
-    /// Joins an identity and a value.
-    pub fn new(key: Key, uid: Uid, version: Version, value: T) -> Self {
-        Obj::made(0, key, uid, version, value)
+    /// Joins an identity and a value. Owned or borrowed: the texts are copied.
+    ///
+    /// # Panics
+    ///
+    /// If the key, or a uid that is no UUID, has 4 GiB or more.
+    pub fn new(
+        key: Key<impl AsRef<str>>,
+        uid: Uid<impl AsRef<str>>,
+        version: Version<impl AsRef<str>>,
+        value: T,
+    ) -> Self {
+        Obj::made(0, "", key.as_ref(), uid.borrowed(), version.as_ref(), value)
     }
 
-    /// See [`maker`](Self::maker).
-    pub(crate) fn made(maker: u8, key: Key, uid: Uid, version: Version, value: T) -> Self {
-        Obj(Arc::new(Inner { key, uid, version, maker, value }))
+    /// The object of `name` in `namespace`; see [`maker`](Self::maker).
+    pub(crate) fn made(maker: u8, namespace: &str, name: &str, uid: UidRef<'_>, version: &str, value: T) -> Self {
+        Obj(ThinArc::from_header_and_slice(value, &tail::write(maker, namespace, name, uid, version)))
     }
-}
 
-impl<T: ?Sized> Obj<T> {
     /// Namespace and name.
-    pub fn key(&self) -> &Key {
-        &self.0.key
+    pub fn key(&self) -> KeyRef<'_> {
+        self.tail().key()
     }
 
     /// The server's identity of this incarnation; a recreated object has another one under the same key.
-    pub fn uid(&self) -> &Uid {
-        &self.0.uid
+    pub fn uid(&self) -> UidRef<'_> {
+        self.tail().uid()
     }
 
     /// The `resourceVersion`, byte for byte.
-    pub fn version(&self) -> &Version {
-        &self.0.version
+    pub fn version(&self) -> VersionRef<'_> {
+        self.tail().version()
     }
 
     /// The value; the same as dereferencing.
     pub fn value(&self) -> &T {
-        &self.0.value
+        &self.0.header.header
     }
 
     /// True if both handles share one object.
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
-        Arc::ptr_eq(&a.0, &b.0)
+        a.0.ptr() == b.0.ptr()
     }
 
     /// The number of the thread that decoded it, as its driver counts threads; 0 for the driver's own. Memory goes back
     /// where it came from with the least ado when the same thread drops it.
     pub fn maker(this: &Self) -> u8 {
-        this.0.maker
+        this.0.slice[0]
     }
 
     /// True if this is the last handle, so that dropping it drops the object. Another one can come only out of this one.
     pub fn is_last(this: &Self) -> bool {
-        Arc::strong_count(&this.0) == 1
+        ThinArc::strong_count(&this.0) == 1
+    }
+
+    /// The bytes of the key: for what compares and hashes many.
+    #[inline]
+    pub(crate) fn key_bytes(this: &Self) -> &[u8] {
+        this.tail().key
+    }
+
+    /// True if it lives in `namespace`; in none, if that is empty.
+    #[inline]
+    pub(crate) fn is_in(this: &Self, namespace: &str) -> bool {
+        let (key, namespace) = (this.tail().key, namespace.as_bytes());
+        match key.strip_prefix(namespace) {
+            Some(_) if namespace.is_empty() => !key.contains(&b'/'),
+            Some(rest) => rest.first() == Some(&b'/'),
+            None => false,
+        }
+    }
+
+    /// True if it has this uid and version.
+    pub(crate) fn is_at(this: &Self, uid: &str, version: &str) -> bool {
+        this.tail().version == version.as_bytes() && this.uid() == *uid
+    }
+
+    #[inline]
+    fn tail(&self) -> Tail<'_> {
+        Tail::read(&self.0.slice)
     }
 }
 
-impl<T: ?Sized> Clone for Obj<T> {
+impl<T> Clone for Obj<T> {
     fn clone(&self) -> Self {
-        Obj(Arc::clone(&self.0))
+        Obj(self.0.clone())
     }
 }
 
-impl<T: ?Sized> Deref for Obj<T> {
+impl<T> Deref for Obj<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0.value
+        self.value()
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Obj<T> {
+impl<T> fmt::Debug for Obj<T> {
     /// Identity only: a value may hold a Secret's data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.0.key, self.0.version)
+        write!(f, "{}@{}", self.key(), self.version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_one_word_and_so_is_an_empty_place_for_one() {
+        assert_eq!(size_of::<Option<Obj<[u64; 9]>>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn an_object_is_in_its_namespace_and_in_no_other() {
+        let object =
+            |namespace: &str, name: &str| Obj::new(Key::new(namespace, name), Uid::new("u"), Version::new("1"), ());
+        let namespaces = ["", "web", "we", "web-1", "a"];
+        for of in namespaces {
+            for asked in namespaces {
+                let object = object(of, "a");
+                assert_eq!(Obj::is_in(&object, asked), object.key().namespace() == asked, "{object:?} in {asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_handle_says_who_it_is_as_it_was_told() {
+        for (uid, maker) in [("0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968", 0), ("u-1", 7), ("", 255)] {
+            let object = Obj::made(maker, "web", "a", UidRef::of(uid), "12", [3, 4]);
+            let again = Obj::new(object.key(), object.uid(), object.version(), 5_u8);
+            assert_eq!((again.key(), again.uid(), again.version()), (object.key(), object.uid(), object.version()));
+            assert_eq!((Obj::maker(&object), Obj::maker(&again), object.uid().to_string().as_str()), (maker, 0, uid));
+            assert!(
+                Obj::is_at(&object, uid, "12") && !Obj::is_at(&object, uid, "1") && !Obj::is_at(&object, "x", "12")
+            );
+            let other = object.clone();
+            assert!(!Obj::is_last(&object) && Obj::ptr_eq(&object, &other) && *other == [3, 4]);
+            drop(other);
+            assert!(Obj::is_last(&object));
+        }
     }
 }

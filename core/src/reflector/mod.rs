@@ -300,6 +300,14 @@ impl Reflector {
         }
     }
 
+    /// The cache has a state of an earlier run: the first list is asked for as a relist is. A version that is no decimal
+    /// number, the server might refuse for ever.
+    pub(crate) fn preloaded(&mut self, version: Version) {
+        if version.is_decimal() {
+            self.memory.version = version;
+        }
+    }
+
     pub(crate) fn config(&self) -> &ReflectorConfig {
         &self.config
     }
@@ -730,7 +738,6 @@ fn unreadable(item: &RawItem<'_>, resource: &Resource) -> Option<Fault> {
     if let Some(reason) = foreign(item, resource) {
         return Some(Fault::new(reason::UNDECODABLE, format_args!("an event holds a foreign object: {reason}")));
     }
-    item.key()
-        .is_none()
+    (!item.has_key())
         .then(|| Fault::new(reason::UNDECODABLE, "an event holds an object without a readable metadata.name"))
 }

@@ -28,6 +28,7 @@
 //! ```
 
 mod def;
+mod freshness;
 mod index;
 mod postings;
 mod slots;
@@ -35,6 +36,7 @@ mod staged;
 mod value;
 
 pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
+pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, Values};
@@ -42,9 +44,9 @@ pub use value::{IndexValue, IndexValues, Values};
 pub(crate) use def::Source;
 pub(crate) use index::Index;
 
-use crate::decode::{BadItem, Guard, Indexers, Item, NoGuard};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard};
 use crate::listener::{Cause, Notification};
-use crate::object::{Key, Obj, Uid, Version};
+use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -88,7 +90,7 @@ impl<T> Fresh<T> {
             (ran, _) => {
                 let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
                 let reason = format!("an index function panicked: {panic}");
-                Err(BadItem::new(Some(self.object.key().clone()), self.object.version().clone(), reason))
+                Err(BadItem::new(Some(self.object.key().to_key()), self.object.version().to_version(), reason))
             }
         }
     }
@@ -97,8 +99,10 @@ impl<T> Fresh<T> {
 /// A change that the machine decided on. Carried out by [`Store::commit`].
 pub struct Commit<T> {
     pub(crate) change: Change<T>,
-    /// The version that the store stands for afterwards.
+    /// The version that the store stands for afterwards; events carry their own.
     pub(crate) version: Option<Version>,
+    /// Where notifications are to go.
+    pub(crate) told: Vec<Notification<T>>,
 }
 
 pub(crate) enum Change<T> {
@@ -114,6 +118,20 @@ impl<T> Commit<T> {
     /// True for a list: a driver may then build the result aside and swap it in.
     pub fn is_list(&self) -> bool {
         matches!(self.change, Change::Replace(_))
+    }
+
+    /// The objects that it brings in, in order, before anybody can see them.
+    pub fn objects(&self) -> impl Iterator<Item = &Obj<T>> {
+        let (items, listed) = match &self.change {
+            Change::Events(items) => (items.as_slice(), &[][..]),
+            Change::Replace(staged) => (&[][..], staged.fresh.as_slice()),
+            Change::Nothing => (&[][..], &[][..]),
+        };
+        let events = items.iter().filter_map(|item| match item {
+            Item::Fresh { fresh, .. } => Some(&fresh.object),
+            Item::Unchanged(_) | Item::Gone { .. } | Item::Bad { .. } => None,
+        });
+        events.chain(listed.iter().flatten().map(|fresh| &fresh.object))
     }
 
     /// The staged list, if it is one.
@@ -152,30 +170,60 @@ impl<T> Commit<T> {
     }
 }
 
+/// The memory of a commit, which goes around: out of the machine with a [`Commit`], and back with its [`Receipt`].
+pub(crate) struct Spare<T> {
+    pub(crate) items: Vec<Item<T>>,
+    pub(crate) told: Vec<Notification<T>>,
+}
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Spare { items: Vec::new(), told: Vec::new() }
+    }
+}
+
 /// What a commit did.
 #[must_use = "handlers must be told"]
 pub struct Committed<T> {
-    /// What changed, in the order in which handlers are told.
+    /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
+    /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
     /// What the machine must hear.
-    pub receipt: Receipt,
+    pub receipt: Receipt<T>,
 }
 
-impl<T> Default for Committed<T> {
-    fn default() -> Self {
-        Committed { notifications: Vec::new(), receipt: Receipt::default() }
+impl<T> Committed<T> {
+    /// What the machine must hear, and with it the memory of the notifications, so that the next commit needs none.
+    /// Notifications that are still there are dropped.
+    pub fn into_receipt(mut self) -> Receipt<T> {
+        self.notifications.clear();
+        self.receipt.spare.told = self.notifications;
+        self.receipt
     }
 }
 
 /// The machine's part of a [`Committed`].
-#[derive(Debug, Default)]
 #[must_use = "the machine waits for it"]
-pub struct Receipt {
+pub struct Receipt<T> {
     /// True if this was the first complete list of an empty store: handlers get the whole store as their initial
     /// state, and there are no notifications.
     pub(crate) first_list: bool,
     /// Items that could not be built, each reported once per version.
     pub(crate) quarantined: Vec<BadItem>,
+    pub(crate) spare: Spare<T>,
+}
+
+impl<T> Default for Receipt<T> {
+    fn default() -> Self {
+        Receipt { first_list: false, quarantined: Vec::new(), spare: Spare::default() }
+    }
+}
+
+impl<T> core::fmt::Debug for Receipt<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Receipt { first_list, quarantined, spare: _ } = self;
+        f.debug_struct("Receipt").field("first_list", first_list).field("quarantined", quarantined).finish()
+    }
 }
 
 /// The cache.
@@ -188,10 +236,15 @@ pub struct Store<T> {
     /// Objects whose newest version could not be decoded: what the store has is older.
     stale: SlotSet,
     quarantine: BTreeMap<Key, BadItem>,
-    version: Version,
+    /// Written in place.
+    version: Version<String>,
     /// Moves with every object that comes, changes or goes.
     revision: u64,
     populated: bool,
+    /// It had a state before the first list of this run.
+    preloaded: bool,
+    /// Moves with every list that is older than the one before.
+    set_backs: u64,
 }
 
 impl<T> Clone for Store<T> {
@@ -208,6 +261,8 @@ impl<T> Clone for Store<T> {
             version: self.version.clone(),
             revision: self.revision,
             populated: self.populated,
+            preloaded: self.preloaded,
+            set_backs: self.set_backs,
         }
     }
 }
@@ -223,9 +278,11 @@ impl<T> Store<T> {
             indexers: Indexers { generation: 0, list: [].into() },
             stale: SlotSet::default(),
             quarantine: BTreeMap::new(),
-            version: Version::default(),
+            version: Version::<String>::default(),
             revision: 0,
             populated: false,
+            preloaded: false,
+            set_backs: 0,
         }
     }
 
@@ -245,14 +302,19 @@ impl<T> Store<T> {
     }
 
     /// The version that the store stands for: every change up to it is applied. Empty before the first list.
-    pub fn version(&self) -> &Version {
-        &self.version
+    pub fn version(&self) -> VersionRef<'_> {
+        self.version.borrowed()
     }
 
     /// A number that moves with every object that comes, changes or goes: while it stays, so do all answers about
     /// objects.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often a list was older than what the store stood for: the server was set back (C25).
+    pub fn set_backs(&self) -> u64 {
+        self.set_backs
     }
 
     /// The object of a key, `namespace/name` or `name`.
@@ -340,6 +402,11 @@ impl<T> Store<T> {
         self.quarantine.values()
     }
 
+    /// The newest version of a key, if it could not be built.
+    pub fn quarantined_key(&self, key: &str) -> Option<&BadItem> {
+        self.quarantine.get(key)
+    }
+
     /// True if the server has a newer version of this object that could not be decoded.
     pub fn is_stale_key(&self, key: &str) -> bool {
         self.find(key).is_some_and(|slot| self.stale.contains(slot))
@@ -409,10 +476,28 @@ impl<T> Store<T> {
     /// Puts an object in by hand: for a store without an informer. Gives back what was there.
     pub fn upsert(&mut self, object: Obj<T>) -> Option<Obj<T>> {
         let fresh = self.indexers.fresh(object);
-        let known = self.find(fresh.object.key().as_str());
+        let known = self.find_bytes(Obj::key_bytes(&fresh.object));
         let old = self.put(known, fresh);
         self.check();
         old
+    }
+
+    /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
+    /// first list tells what changed since. Of a key that comes twice the last object counts.
+    ///
+    /// # Panics
+    ///
+    /// If the store has an object or stood for a version before: what it has is newer.
+    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) {
+        assert!(self.is_empty() && self.version.is_empty(), "only an empty store can be preloaded");
+        for object in objects {
+            let fresh = self.indexers.fresh(object);
+            let known = self.find(fresh.object.key().as_str());
+            self.put(known, fresh);
+        }
+        self.version.set(version.borrowed());
+        self.preloaded = true;
+        self.check();
     }
 
     /// Takes an object out by hand: for a store without an informer.
@@ -427,19 +512,28 @@ impl<T> Store<T> {
     /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
         commit.settle(&NoGuard, |key| self.fresh_slot(key));
-        let mut done = Committed::default();
+        let mut done = Committed { notifications: commit.told, receipt: Receipt::default() };
         match commit.change {
             Change::Nothing => {}
-            Change::Events(items) => {
+            Change::Events(mut items) => {
+                let newest = items.iter().rev().filter_map(Item::version).find(|version| !version.is_empty());
+                if let Some(newest) = newest {
+                    self.version.set(newest);
+                }
                 done.notifications.reserve(items.len());
-                for item in items {
+                for item in items.drain(..) {
                     self.apply(item, &mut done);
                 }
+                done.receipt.spare.items = items;
             }
-            Change::Replace(staged) => self.replace(staged, &mut done),
+            Change::Replace(staged) => {
+                let set_back = commit.version.as_ref().is_some_and(|version| version.is_before(&self.version));
+                self.set_backs += u64::from(set_back);
+                self.replace(staged, &mut done);
+            }
         }
         if let Some(version) = commit.version {
-            self.version = version;
+            self.version.set(version.borrowed());
         }
         self.check();
         done
@@ -449,18 +543,18 @@ impl<T> Store<T> {
         match item {
             // Only a list is probed for unchanged objects.
             Item::Unchanged(_) => {}
-            Item::Fresh { fresh, .. } => {
-                let known = self.find(fresh.object.key().as_str());
+            Item::Fresh { known, fresh } => {
+                let known = self.find_near(known, Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { key, last, .. } => {
-                self.quarantine.remove(key.as_str());
-                let Some(slot) = self.find(key.as_str()) else { return };
+            Item::Gone { gone, .. } => {
+                self.quarantine.remove(gone.key().as_str());
+                let Some(slot) = self.find(gone.key().as_str()) else { return };
                 let old = self.take(slot);
                 // Also of another incarnation than ours: the server said how the key ended, and nothing was missed.
-                let (object, final_state_known) = match last {
-                    Some(last) => (last, true),
-                    None => (old.clone(), false),
+                let (object, final_state_known) = match gone {
+                    Gone::Last(last) => (last, true),
+                    Gone::Named { .. } => (old.clone(), false),
                 };
                 done.notifications.push(Notification::Deleted { object, old, cause: Cause::Watch, final_state_known });
             }
@@ -470,7 +564,7 @@ impl<T> Store<T> {
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
     fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
-        done.receipt.first_list = !self.populated && self.is_empty();
+        done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
             self.slots.iter().map(|(slot, _)| slot).filter(|slot| !staged.survivors.contains(*slot)).collect();
@@ -482,7 +576,7 @@ impl<T> Store<T> {
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
         for fresh in staged.fresh.into_iter().flatten() {
-            let known = self.find(fresh.object.key().as_str());
+            let known = self.find_bytes(Obj::key_bytes(&fresh.object));
             if done.receipt.first_list {
                 self.put(known, fresh);
             } else {
@@ -535,9 +629,16 @@ impl<T> Store<T> {
     }
 
     pub(crate) fn slot_of(&self, namespace: &str, name: &str) -> Option<(Slot, &Obj<T>)> {
-        let hash = self.hash(namespace, name);
-        let slot = *self.by_key.find(hash, |slot| self.object(*slot).key().is(namespace, name))?;
-        Some((Slot(slot), self.object(slot)))
+        let slot = if namespace.is_empty() {
+            self.find(name)?
+        } else {
+            let mut joined = SmallVec::<[u8; 128]>::new();
+            joined.extend_from_slice(namespace.as_bytes());
+            joined.push(b'/');
+            joined.extend_from_slice(name.as_bytes());
+            self.find_bytes(&joined)?
+        };
+        Some((slot, self.at(slot)))
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
@@ -566,23 +667,18 @@ impl<T> Store<T> {
     }
 
     fn find(&self, key: &str) -> Option<Slot> {
-        let hash = self.hasher.hash_one(key);
-        self.by_key.find(hash, |slot| self.object(*slot).key().as_str() == key).map(|slot| Slot(*slot))
+        self.find_bytes(key.as_bytes())
     }
 
-    /// The hash of a key that is still in two parts: the same as that of the joined text.
-    fn hash(&self, namespace: &str, name: &str) -> u64 {
-        if namespace.is_empty() {
-            return self.hasher.hash_one(name);
-        }
-        let mut joined = SmallVec::<[u8; 128]>::new();
-        joined.extend_from_slice(namespace.as_bytes());
-        joined.push(b'/');
-        joined.extend_from_slice(name.as_bytes());
-        match core::str::from_utf8(&joined) {
-            Ok(key) => self.hasher.hash_one(key),
-            Err(_) => unreachable!("two texts and a slash are a text"),
-        }
+    fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
+        let hash = self.hasher.hash_one(key);
+        self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
+    }
+
+    /// The same, if it may well lie in `known`: it did when its batch was probed.
+    fn find_near(&self, known: Option<Slot>, key: &[u8]) -> Option<Slot> {
+        let still = |slot: &Slot| self.slots.get(*slot).is_some_and(|object| Obj::key_bytes(object) == key);
+        known.filter(still).or_else(|| self.find_bytes(key))
     }
 
     fn object(&self, slot: u32) -> &Obj<T> {
@@ -605,12 +701,12 @@ impl<T> Store<T> {
                 (slot, Some(self.slots.replace(slot, fresh.object)))
             }
             None => {
-                let hash = self.hasher.hash_one(fresh.object.key().as_str());
+                let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));
                 let slot = self.slots.insert(fresh.object);
                 let (slots, hasher) = (&self.slots, &self.hasher);
                 self.by_key.insert_unique(hash, slot.0, |slot| {
                     let object = slots.get(Slot(*slot)).expect("the table of keys holds slots in use only (I6)");
-                    hasher.hash_one(object.key().as_str())
+                    hasher.hash_one(Obj::key_bytes(object))
                 });
                 (slot, None)
             }
@@ -627,7 +723,7 @@ impl<T> Store<T> {
     }
 
     fn take(&mut self, slot: Slot) -> Obj<T> {
-        let hash = self.hasher.hash_one(self.object(slot.0).key().as_str());
+        let hash = self.hasher.hash_one(Obj::key_bytes(self.at(slot)));
         if let Ok(entry) = self.by_key.find_entry(hash, |candidate| *candidate == slot.0) {
             entry.remove();
         }
@@ -659,7 +755,7 @@ impl<T> Store<T> {
 }
 
 /// A uid that either side lacks says nothing.
-pub(crate) fn same_incarnation(a: &Uid, b: &Uid) -> bool {
+pub(crate) fn same_incarnation(a: UidRef<'_>, b: UidRef<'_>) -> bool {
     a == b || a.is_empty() || b.is_empty()
 }
 
@@ -682,7 +778,7 @@ impl<T> IndexBuild<T> {
         for (slot, object) in snapshot.slots() {
             let mut values = Values::new();
             if let Err(reason) = guard.run(&mut || values = def.values(object)) {
-                let (index, key) = (String::from(def.name()), object.key().clone());
+                let (index, key) = (String::from(def.name()), object.key().to_key());
                 return Err(IndexError::Panicked { index, key, reason });
             }
             index.add(slot, object, &values);
@@ -701,4 +797,60 @@ pub struct PreparedIndex<T> {
 /// An index that was taken away.
 pub struct RemovedIndex {
     _index: Index,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Uid;
+    use alloc::vec;
+
+    fn object(name: &str, version: &str) -> Obj<()> {
+        Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ())
+    }
+
+    fn commit(store: &mut Store<()>, items: Vec<Item<()>>) -> Vec<String> {
+        let done = store.commit(Commit { change: Change::Events(items), version: None, told: Vec::new() });
+        done.notifications.iter().map(|told| format!("{told}")).collect()
+    }
+
+    #[test]
+    fn where_an_object_lay_when_it_was_probed_is_a_hint_and_no_more() {
+        let mut store = Store::new(7);
+        store.upsert(object("a", "1"));
+        let known = store.slot_of("web", "a").map(|(slot, _)| slot);
+        let fresh = |name: &str, version: &str, known| Item::Fresh { known, fresh: Fresh::bare(object(name, version)) };
+        let told = commit(
+            &mut store,
+            vec![
+                fresh("a", "2", known),
+                Item::Gone { known, gone: Gone::Last(object("a", "3")) },
+                fresh("b", "4", None), // where a lay
+                fresh("a", "5", known),
+                fresh("b", "6", None),
+            ],
+        );
+        assert_eq!(
+            told,
+            ["updated web/a@2 (was 1)", "deleted web/a@3", "added web/b@4", "added web/a@5", "updated web/b@6 (was 4)"]
+        );
+        assert_eq!(store.slot_of("web", "b").map(|(slot, _)| slot), known, "the place was used again");
+        assert_eq!((store.len(), store.version().as_str()), (2, "6"));
+    }
+
+    #[test]
+    fn a_store_stands_for_the_newest_version_that_events_carry() {
+        let mut store = Store::new(7);
+        store.version.set(VersionRef::of("8"));
+        let nameless = BadItem::new(None, Version::default(), "no name");
+        let items = vec![
+            Item::Fresh { known: None, fresh: Fresh::bare(object("a", "9")) },
+            Item::Gone { known: None, gone: Gone::Named { key: Key::new("web", "b"), version: Version::new("10") } },
+            Item::Bad { known: None, bad: nameless.clone() },
+        ];
+        assert_eq!(commit(&mut store, items), ["added web/a@9"]);
+        assert_eq!(store.version().as_str(), "10", "an event without one moves nothing");
+        assert!(commit(&mut store, vec![Item::Bad { known: None, bad: nameless }]).is_empty());
+        assert_eq!(store.version().as_str(), "10");
+    }
 }

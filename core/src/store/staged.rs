@@ -48,15 +48,15 @@ impl<T> Staged<T> {
             Item::Unchanged(slot) => self.survivors.insert(slot),
             Item::Fresh { known, fresh } => {
                 self.survive(known);
-                self.forgive(fresh.object.key());
+                self.forgive(fresh.object.key().as_str());
                 self.put(fresh);
             }
-            Item::Gone { known, key, .. } => {
-                self.forgive(&key);
+            Item::Gone { known, gone } => {
+                self.forgive(gone.key().as_str());
                 if let Some(slot) = known {
                     self.survivors.remove(slot);
                 }
-                if let Some(place) = self.place(&key) {
+                if let Some(place) = self.place(gone.key().as_str().as_bytes()) {
                     self.fresh[place] = None;
                 }
             }
@@ -115,9 +115,9 @@ impl<T> Staged<T> {
     }
 
     /// A later word about a key that could not be built before.
-    fn forgive(&mut self, key: &Key) {
+    fn forgive(&mut self, key: &str) {
         if self.bad_keys.remove(key) {
-            self.bad.retain(|bad| bad.key.as_ref() != Some(key));
+            self.bad.retain(|bad| bad.key.as_ref().is_none_or(|known| known.as_str() != key));
         }
     }
 
@@ -127,24 +127,25 @@ impl<T> Staged<T> {
         }
     }
 
-    fn place(&self, key: &Key) -> Option<usize> {
-        let hash = self.hasher.hash_one(key.as_str());
-        let same = |place: &u32| self.fresh[*place as usize].as_ref().is_some_and(|fresh| fresh.object.key() == key);
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        let hash = self.hasher.hash_one(key);
+        let known = |fresh: &Fresh<T>| Obj::key_bytes(&fresh.object) == key;
+        let same = |place: &u32| self.fresh[*place as usize].as_ref().is_some_and(known);
         self.by_key.find(hash, same).map(|place| *place as usize)
     }
 
     fn put(&mut self, fresh: Fresh<T>) {
-        if let Some(place) = self.place(fresh.object.key()) {
+        if let Some(place) = self.place(Obj::key_bytes(&fresh.object)) {
             self.fresh[place] = Some(fresh);
             return;
         }
-        let hash = self.hasher.hash_one(fresh.object.key().as_str());
+        let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));
         let place = self.fresh.len() as u32;
         self.fresh.push(Some(fresh));
         let (all, hasher) = (&self.fresh, &self.hasher);
         self.by_key.insert_unique(hash, place, |place| {
             // A place that was taken back keeps its entry until the table grows; it then counts as key "".
-            let key = all[*place as usize].as_ref().map_or("", |fresh| fresh.object.key().as_str());
+            let key = all[*place as usize].as_ref().map_or(&[][..], |fresh| Obj::key_bytes(&fresh.object));
             hasher.hash_one(key)
         });
     }

@@ -207,8 +207,11 @@ pub struct RawItem<'a> {
 impl RawItem<'_> {
     /// Which object this is. `None` if it has no name, or if a slash in a name would make its key another one's.
     pub fn key(&self) -> Option<Key> {
-        let is_key = !self.name.is_empty() && !self.name.contains('/') && !self.namespace.contains('/');
-        is_key.then(|| Key::new(self.namespace, self.name))
+        self.has_key().then(|| Key::new(self.namespace, self.name))
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        !self.name.is_empty() && !self.name.contains('/') && !self.namespace.contains('/')
     }
 }
 

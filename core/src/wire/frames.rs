@@ -34,6 +34,7 @@ use super::scan::{Field, Marks, Shape, is_space};
 use super::status::Status;
 use super::unit::{Json, Unit};
 use crate::object::Version;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use serde_json::Value;
 
@@ -157,18 +158,19 @@ fn take(frame: Json<'_>, marks: &Marks, limits: Limits, out: &mut RawBatch) -> R
     if marks.is_too_deep() && !is_event {
         return Err(limits.too_deep());
     }
-    let Some(mut event_type) = event_type else {
+    let Some(event_type) = event_type else {
         // Some servers send a Status as it is (B023).
         return Status::from_json(&frame).map(|status| Some(Control::Error(status))).ok_or_else(not_an_event);
     };
     let object = marks.span(Field::Object);
-    let kind = match event_type.as_str() {
+    let kind = match &*event_type {
         "ADDED" => ItemKind::Added,
         "MODIFIED" => ItemKind::Modified,
         "DELETED" => ItemKind::Deleted,
         "BOOKMARK" => return bookmark(object.of(&frame), marks.text(Field::Version, &frame)).map(Some),
         "ERROR" => return Ok(Some(Control::Error(error(object.of(&frame))))),
         _ => {
+            let mut event_type = event_type.into_owned();
             clip(&mut event_type, EVENT_TYPE_BYTES);
             return Ok(Some(Control::Unknown { event_type }));
         }
@@ -181,7 +183,7 @@ fn take(frame: Json<'_>, marks: &Marks, limits: Limits, out: &mut RawBatch) -> R
 }
 
 /// The object may be null or absent: then there is no version in it, which is for the caller to judge.
-fn bookmark(object: &[u8], version: Option<String>) -> Result<Control, WireError> {
+fn bookmark(object: &[u8], version: Option<Cow<'_, str>>) -> Result<Control, WireError> {
     // Rare (one a minute), so a tree costs nothing; annotations of any form pass.
     let object: Value = if object.is_empty() {
         Value::Null

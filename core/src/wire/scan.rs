@@ -20,6 +20,7 @@
 //! same bytes. A value is read in time linear to its length however it is cut.
 
 use super::limits::DEPTH;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use memchr::memchr2;
 
@@ -118,15 +119,15 @@ impl Marks {
     }
 
     /// The noted string, its escapes decoded; `None` if it is absent or no valid UTF-8.
-    pub(crate) fn text(&self, field: Field, buf: &[u8]) -> Option<String> {
+    pub(crate) fn text<'a>(&self, field: Field, buf: &'a [u8]) -> Option<Cow<'a, str>> {
         let span = self.span(field);
         if !span.is_present() {
             return None;
         }
         if self.is_escaped(field as usize) {
-            return unescape(span.of(buf));
+            return unescape(span.of(buf)).map(Cow::Owned);
         }
-        core::str::from_utf8(span.of(buf)).ok().map(String::from)
+        core::str::from_utf8(span.of(buf)).ok().map(Cow::Borrowed)
     }
 
     fn set(&mut self, field: Field, start: usize, end: usize, escaped: bool) {

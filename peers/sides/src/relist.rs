@@ -97,7 +97,7 @@ fn measure(
 ) -> Figures {
     let lister = pods.lister();
     assert_eq!(lister.len(), objects, "all objects are in the cache");
-    let keys: Vec<_> = lister.list().iter().map(|pod| pod.key().clone()).collect();
+    let keys: Vec<_> = lister.list().iter().map(|pod| pod.key().to_key()).collect();
     let next = |verb| loop {
         let (at, sent) = requests.recv_timeout(PATIENCE).expect("a request");
         if sent == verb {

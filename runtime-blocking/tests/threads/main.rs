@@ -3,6 +3,7 @@
 mod client;
 mod controller;
 mod informer;
+mod leave;
 mod sockets;
 mod stop;
 mod support;

@@ -1,7 +1,7 @@
 //! [`Dialer`]: from the server's address to a stream, and the HTTP that is spoken on it.
 
 use super::{Fault, Stream};
-use informer_runtime::addresses::shares;
+use informer_runtime::addresses::{Refusals, shares};
 use informer_runtime::config::{ALPN_HTTP2, HttpVersion, Pings};
 use informer_runtime::sync::Arc;
 use informer_runtime::tls::{self, TlsSource};
@@ -82,7 +82,7 @@ impl Dialer {
         let (host, port) = (self.config.server.host(), self.config.server.port());
         let found = lookup_host((host, port)).await;
         let found = found.map_err(|error| Fault::Refused(format!("the name {host:?} cannot be resolved: {error}")))?;
-        let mut failures = Vec::new();
+        let mut refusals = Refusals::default();
         for (address, patience) in shares(found, within) {
             let reason = match timeout(patience, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
@@ -93,11 +93,8 @@ impl Dialer {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("no answer within {patience:?}"),
             };
-            failures.push(format!("cannot connect to {address}: {reason}"));
+            refusals.add(address, reason);
         }
-        if failures.is_empty() {
-            failures.push(format!("the name {host:?} has no address"));
-        }
-        Err(Fault::Refused(failures.join("; ")))
+        Err(Fault::Refused(refusals.of(host)))
     }
 }

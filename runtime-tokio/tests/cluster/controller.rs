@@ -48,10 +48,10 @@ async fn a_controller_makes_children_and_makes_them_again() {
     factory.start();
     let lister = maps.lister();
     eventually("three children", || lister.len() == 3).await;
-    let first = lister.get(&Key::new("web", "b")).unwrap().uid().clone();
+    let first = lister.get(&Key::new("web", "b")).unwrap().uid().to_uid();
     delete(&served, "web/b");
     eventually("the second child is made again", || {
-        lister.get(&Key::new("web", "b")).is_some_and(|child| *child.uid() != first)
+        lister.get(&Key::new("web", "b")).is_some_and(|child| child.uid() != first)
     })
     .await;
     eventually("the controller is idle", || running.is_idle()).await;

@@ -6,6 +6,7 @@ mod faults;
 mod front;
 mod http2;
 mod informer;
+mod leave;
 mod sockets;
 mod stop;
 mod support;

@@ -55,6 +55,19 @@ fn custom_lists_have_their_metadata_last_and_items_with_type() {
 }
 
 #[test]
+fn a_list_that_begins_with_an_object_larger_than_a_piece_is_json() {
+    for gzip in [false, true] {
+        let mut world = World::new(Config { gzip, ..Config::default() });
+        for name in ["a", "b"] {
+            let value = "x".repeat(100_000);
+            let json = format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"data":{{"k":"{value}"}}}}"#);
+            world.server.put(&configmaps(), &json).unwrap();
+        }
+        assert_eq!(world.get(CM).names(), ["a", "b"]);
+    }
+}
+
+#[test]
 fn an_empty_list_is_a_list() {
     let mut world = World::new(Config::default());
     let list = world.get(CM);

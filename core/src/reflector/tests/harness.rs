@@ -7,7 +7,7 @@
 use crate::decode::{Codec, DecodeJob, NoGuard};
 use crate::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output};
 use crate::listener::{Delivery, Notification, Overflow, Ring};
-use crate::object::{DynamicObject, Resource};
+use crate::object::{DynamicObject, Obj, Resource, Version};
 use crate::reflector::{End, Failure, ListStrategy, Phase};
 use crate::store::{Commit, Store};
 use crate::time::{Deadline, Duration, Time};
@@ -101,6 +101,22 @@ impl World {
         }
     }
 
+    /// With objects of an earlier run, by name and version, and the version that they stand for.
+    pub(super) fn preloaded(config: InformerConfig, seed: u64, objects: &[(&str, &str)], version: &str) -> Self {
+        let objects: Vec<String> = objects.iter().map(|(name, version)| object(name, version)).collect();
+        World::preloaded_with(config, seed, &objects, version)
+    }
+
+    /// The same, with the JSON of the objects.
+    pub(super) fn preloaded_with(config: InformerConfig, seed: u64, objects: &[String], version: &str) -> Self {
+        let config = InformerConfig { preloaded: Some(Version::new(version)), ..config };
+        let mut world = World::with(config, seed);
+        let build = |json: &String| Obj::of(world.codec.build(json.as_bytes()).unwrap()).unwrap();
+        let objects: Vec<_> = objects.iter().map(build).collect();
+        world.store.preload(objects, Version::new(version));
+        world
+    }
+
     /// Started, and paged.
     pub(super) fn listing() -> Self {
         let mut world = World::new(ListStrategy::Paged);
@@ -186,6 +202,16 @@ impl World {
                     listener.attached = true;
                     listener.ring.replay(self.store.snapshot());
                 }
+                Output::Begin(id) => {
+                    self.log.push(format!("begin {id:?}"));
+                    let listener = self.listeners.get_mut(&id.0).expect("it was added");
+                    listener.attached = true;
+                    listener.ring.begin(self.store.snapshot());
+                }
+                Output::Complete(id) => {
+                    self.log.push(format!("complete {id:?}"));
+                    self.listeners.get_mut(&id.0).expect("its ring was begun").ring.complete();
+                }
                 Output::Detach(id) => {
                     self.log.push(format!("detach {id:?}"));
                     self.listeners.remove(&id.0).expect("it was added");
@@ -230,13 +256,13 @@ impl World {
                 self.informer.handle(self.now, Input::Decoded(decoded));
             }
             Effect::Commit(commit) => {
-                let done = self.store.commit(commit);
-                for notification in done.notifications {
+                let mut done = self.store.commit(commit);
+                for notification in done.notifications.drain(..) {
                     for listener in self.listeners.values_mut().filter(|listener| listener.attached) {
                         listener.ring.push(notification.clone());
                     }
                 }
-                self.informer.handle(self.now, Input::Committed(done.receipt));
+                self.informer.handle(self.now, Input::Committed(done.into_receipt()));
             }
         }
     }

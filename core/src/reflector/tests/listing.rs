@@ -2,7 +2,7 @@
 
 use super::harness::{World, config, error_event, event, list, page, status, too_large};
 use crate::informer::Input;
-use crate::object::Version;
+use crate::object::VersionRef;
 use crate::reflector::{ListStrategy, Phase};
 use crate::wire::{Head, gzip_member};
 use std::string::{String, ToString};
@@ -162,7 +162,7 @@ fn pages_are_followed_and_stand_for_the_version_of_the_first() {
     world.answer(200, &page("7", "", &[("c", "3")]));
     assert_eq!(world.watch_version(), "5");
     assert_eq!(world.stored(), ["ns/a@1", "ns/b@2", "ns/c@3"]);
-    assert_eq!((world.store.version(), world.informer.stats().lists), (&Version::new("5"), 1));
+    assert_eq!((world.store.version(), world.informer.stats().lists), (VersionRef::of("5"), 1));
 }
 
 #[test]

@@ -1,0 +1,231 @@
+//! The roster: which informers a factory has, which of them wait for a start, and who uses them.
+//!
+//! ```text
+//! asked for ──► unstarted ──► driven ──► stopped: out of the roster, asked for again it is a fresh one
+//!                   └──────────────────────┘
+//! ```
+//!
+//! For adapters there is [`Leased`]. An informer leaves when it is stopped by name, or when the last [`Lease`] on it is dropped and nobody asked for it
+//! without one. It is out of the roster before its driver hears of it, so who asks for the same afterwards never gets one
+//! that is about to end (B060). Informers hold their roster weakly.
+
+use crate::driver::{Drive, InformerDriver};
+use crate::error::Error;
+use crate::factory::Shared;
+use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
+use crate::mutation::MutationCheck;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex};
+use informer_core::factory::{Fingerprint, Registry, Scope};
+use informer_core::saved::SavedError;
+use informer_core::store::IndexDef;
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+
+/// The informers of one factory.
+pub(crate) struct Roster {
+    members: Mutex<Members>,
+    stopping: AtomicBool,
+}
+
+#[derive(Default)]
+struct Members {
+    informers: Registry<Member>,
+    unstarted: Vec<Unstarted>,
+}
+
+struct Member {
+    handle: Box<dyn Any + Send>,
+    status: Arc<Status>,
+    /// Somebody asked for it without a lease: it stays until it is stopped by name.
+    pinned: bool,
+    leases: usize,
+}
+
+struct Unstarted {
+    status: Arc<Status>,
+    drive: Box<dyn Drive>,
+}
+
+impl Roster {
+    pub(crate) fn new() -> Self {
+        Roster { members: Mutex::default(), stopping: AtomicBool::new(false) }
+    }
+
+    /// The informer that is there, or a new one. A lease counts from here on; without one it is pinned.
+    pub(crate) fn informer<T: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        mut spec: InformerSpec<T>,
+        shared: &Arc<Shared>,
+        lease: bool,
+    ) -> Result<InformerHandle<T>, Error> {
+        let scope = Scope::of(&spec.config.reflector);
+        let options = Fingerprint::of(&spec.config)
+            .with("resync", format_args!("{:?}", spec.resync))
+            .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
+            .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
+        if let Some(saved) = &spec.saved {
+            SavedError::check_of(saved.of(), &scope.to_string())?;
+        }
+        let mut members = self.members.lock();
+        let Members { informers, unstarted } = &mut *members;
+        // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        let known_as = scope.clone();
+        let member = informers.get_or_insert::<T>(scope, options, || {
+            let status = Arc::new(Status::new(known_as.to_string()));
+            let inner = Arc::new(Inner::new(&spec, known_as, Arc::clone(&status), shared, Arc::downgrade(self)));
+            if inner.resource.namespaced {
+                inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
+            }
+            let saved = spec.saved.take();
+            spec.config.preloaded = saved.as_ref().map(|saved| saved.version().clone());
+            if let Some(saved) = saved {
+                inner.store.preload(saved);
+            }
+            let handle = Box::new(InformerHandle(Arc::clone(&inner)));
+            let driver = InformerDriver::new(spec, inner, Arc::clone(shared));
+            unstarted.push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
+            Member { handle, status, pinned: false, leases: 0 }
+        })?;
+        member.pinned |= !lease;
+        member.leases += usize::from(lease);
+        Ok(member.handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone())
+    }
+
+    /// The informers that were asked for since the last start, for whoever drives them; none after a stop.
+    pub(crate) fn take_unstarted(&self) -> Vec<Box<dyn Drive>> {
+        if self.is_stopping() {
+            return Vec::new();
+        }
+        let unstarted = std::mem::take(&mut self.members.lock().unstarted);
+        let start = |Unstarted { status, drive }: Unstarted| {
+            status.started.store(true, Ordering::Release);
+            drive
+        };
+        unstarted.into_iter().map(start).collect()
+    }
+
+    /// The informers that are there, in the order of their scopes.
+    pub(crate) fn statuses(&self) -> Vec<Arc<Status>> {
+        self.members.lock().informers.iter().map(|(_, member)| Arc::clone(&member.status)).collect()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// No informer comes any more. False if that was said before.
+    pub(crate) fn close(&self) -> bool {
+        if self.stopping.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        // Informers that never started have no driver to close their handlers: dropping theirs does.
+        let unstarted = std::mem::take(&mut self.members.lock().unstarted);
+        drop(unstarted); // not under the lock: it drops what users gave us
+        true
+    }
+
+    /// Takes one informer out, if `leave` says so of what is there under its scope, and it is that informer.
+    fn remove<T: Send + Sync + 'static>(&self, inner: &Arc<Inner<T>>, leave: impl FnOnce(&mut Member) -> bool) {
+        let mut members = self.members.lock();
+        let is_it = |member: &Member| {
+            member.handle.downcast_ref::<InformerHandle<T>>().is_some_and(|handle| Arc::ptr_eq(&handle.0, inner))
+        };
+        let member = members.informers.get_mut::<T>(&inner.scope).filter(|member| is_it(member));
+        if !member.is_some_and(leave) {
+            return;
+        }
+        let member = members.informers.remove::<T>(&inner.scope);
+        let at = members.unstarted.iter().position(|other| Arc::ptr_eq(&other.status, &inner.status));
+        let unstarted = at.map(|at| members.unstarted.remove(at));
+        drop(members);
+        inner.leave();
+        drop((member, unstarted)); // what users gave us, under no lock
+    }
+
+    /// Stops one informer.
+    pub(crate) fn stop<T: Send + Sync + 'static>(&self, inner: &Arc<Inner<T>>) {
+        self.remove(inner, |_| true);
+    }
+}
+
+/// Keeps an informer going, among others: see [`Leased`].
+pub struct Lease(Arc<dyn Leasable + Send + Sync>);
+
+trait Leasable {
+    fn add(self: Arc<Self>);
+    fn release(self: Arc<Self>);
+}
+
+impl<T: Send + Sync + 'static> Leasable for Inner<T> {
+    fn add(self: Arc<Self>) {
+        if let Some(roster) = self.roster.upgrade() {
+            roster.remove(&self, |member| {
+                member.leases += 1;
+                false
+            });
+        }
+    }
+
+    fn release(self: Arc<Self>) {
+        if let Some(roster) = self.roster.upgrade() {
+            roster.remove(&self, |member| {
+                member.leases -= 1;
+                member.leases == 0 && !member.pinned
+            });
+        }
+    }
+}
+
+impl Lease {
+    /// For a lease that the roster has counted.
+    pub(crate) fn counted<T: Send + Sync + 'static>(handle: &InformerHandle<T>) -> Self {
+        Lease(Arc::clone(&handle.0) as Arc<dyn Leasable + Send + Sync>)
+    }
+}
+
+impl Clone for Lease {
+    fn clone(&self) -> Self {
+        Arc::clone(&self.0).add();
+        Lease(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        Arc::clone(&self.0).release();
+    }
+}
+
+/// An informer `I` that stops when the last of its leases is dropped, and nobody asked for it without one: for a scope
+/// that is wanted for a time, as in one namespace of many. Handlers and listers do not keep it going.
+#[derive(Clone)]
+pub struct Leased<I> {
+    informer: I,
+    _lease: Lease,
+}
+
+impl<I> Leased<I> {
+    /// Joins an adapter's informer and its lease.
+    pub fn new(informer: I, lease: Lease) -> Self {
+        Leased { informer, _lease: lease }
+    }
+}
+
+impl<I> Deref for Leased<I> {
+    type Target = I;
+
+    fn deref(&self) -> &I {
+        &self.informer
+    }
+}
+
+impl<I: fmt::Debug> fmt::Debug for Leased<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leased {:?}", self.informer)
+    }
+}

@@ -365,7 +365,7 @@ fn growth(found: &mut [Figures; COLUMNS.len()]) {
         for (column, figures) in COLUMNS.iter().zip(found.iter_mut()) {
             let Some((small, big)) = both(figures, id) else { continue };
             figures.set(format!("{id}-growth"), big / small);
-            if let Some(misses) = misses.filter(|_| *column != CONTROL) {
+            if let Some(misses) = misses.filter(|_| *column == OURS) {
                 figures.set(format!("{id}-aside"), (big - misses.max(0.0)) / small);
             }
         }

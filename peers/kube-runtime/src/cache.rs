@@ -60,7 +60,10 @@ fn in_store(objects: usize) -> Figures {
     figures.set("update-0", mean_ns(updates, |turn| writer.apply_watcher_event(&changed[turn % changed.len()])));
 
     let keys: Vec<ObjectRef<ConfigMap>> = Tiny::scattered(objects).map(key).collect();
-    let get = |turn: usize| reader.get(&keys[turn % keys.len()]).expect("every key is there");
+    let get = |turn: usize| {
+        // Whoever gets an object looks into it.
+        reader.get(&keys[turn % keys.len()]).expect("every key is there").metadata.name.as_ref().map(String::len)
+    };
     mean_ns(keys.len(), get);
     figures.set("get", mean_ns(CALLS, get));
     let namespaces = objects / Tiny::IN_NAMESPACE;

@@ -92,7 +92,9 @@ func scatteredKeys(size, some int) []string {
 
 func getter(indexer cache.Indexer, keys []string) func(int) {
 	return func(turn int) {
-		if _, exists, err := indexer.GetByKey(keys[turn%len(keys)]); !exists || err != nil {
+		object, exists, err := indexer.GetByKey(keys[turn%len(keys)])
+		// Whoever gets an object looks into it.
+		if !exists || err != nil || object.(*corev1.ConfigMap).Name == "" {
 			log.Fatal("every key is there")
 		}
 	}

@@ -8,7 +8,7 @@
 use informer_blocking::core::lister::Lister;
 use informer_blocking::core::store::{IndexDef, Store};
 use informer_blocking::runtime::sync::RwLock;
-use informer_blocking::{Key, LabelSelector, Obj, Overflow};
+use informer_blocking::{Key, LabelSelector, Obj, Object, Overflow};
 use informer_peers::cache::Tiny;
 use informer_peers::meter::Meter;
 use informer_peers::pace::{BUSY, WRITES, busy, mean_ns};
@@ -61,7 +61,7 @@ fn store(objects: usize) -> Figures {
     feed.rest();
     let lister = feed.informer().lister();
     let keys: Vec<Key> = Tiny::scattered(objects).map(key).collect();
-    let get = |turn: usize| lister.get(&keys[turn % keys.len()]).expect("every key is there");
+    let get = |turn: usize| read(&lister.get(&keys[turn % keys.len()]).expect("every key is there"));
     mean_ns(objects, get);
     figures.set("get", mean_ns(3 * CALLS, get));
 
@@ -90,6 +90,11 @@ fn store(objects: usize) -> Figures {
         feed.rest();
     }));
     figures
+}
+
+/// Looks into an object, as whoever gets one does.
+fn read(object: &TinyObject) -> usize {
+    object.metadata().name.len()
 }
 
 /// A store with 0, 1 or 3 indexes and all of these in it.
@@ -142,18 +147,21 @@ fn scale(small: usize, big: usize) -> Figures {
         figures.set(format!("update-3-{name}"), update_all(&store, &first, some().collect::<Vec<_>>().into_iter()));
 
         let keys: Vec<Key> = some().map(key).collect();
-        let get = |turn: usize| store.read().get(keys[turn % keys.len()].as_str()).expect("every key is there").clone();
+        let get = |turn: usize| {
+            let object = store.read().get(keys[turn % keys.len()].as_str()).expect("every key is there").clone();
+            read(&object)
+        };
         mean_ns(keys.len(), get);
         figures.set(format!("get-{name}"), mean_ns(CALLS, get));
 
         let everything = LabelSelector::everything();
-        let read = |namespace: &str, selector: &LabelSelector| {
+        let select = |namespace: &str, selector: &LabelSelector| {
             let found = Lister::new(&store.read()).select(namespace, selector).detach();
             found.into_objects()
         };
         let namespaces: Vec<String> = scattered_names(size, Tiny::IN_NAMESPACE, Tiny::namespace);
         let namespace = |turn: usize| {
-            let found = read(&namespaces[turn % namespaces.len()], &everything);
+            let found = select(&namespaces[turn % namespaces.len()], &everything);
             assert_eq!(found.len(), Tiny::IN_NAMESPACE);
             found
         };
@@ -163,13 +171,13 @@ fn scale(small: usize, big: usize) -> Figures {
             .iter()
             .map(|block| format!("{}={block}", Tiny::BLOCK).parse().expect("it is well-formed"))
             .collect();
-        let select = |turn: usize| {
-            let found = read("", &selectors[turn % selectors.len()]);
+        let selected = |turn: usize| {
+            let found = select("", &selectors[turn % selectors.len()]);
             assert_eq!(found.len(), Tiny::IN_BLOCK);
             found
         };
-        mean_ns(selectors.len(), select);
-        figures.set(format!("selector-{name}"), mean_ns(LISTS, select));
+        mean_ns(selectors.len(), selected);
+        figures.set(format!("selector-{name}"), mean_ns(LISTS, selected));
     }
     figures
 }

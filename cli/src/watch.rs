@@ -3,6 +3,7 @@
 use crate::output::{Form, Output, Wake};
 use crate::{Refusal, exit, pipe, tell};
 use clap::{Args, ValueEnum};
+use informer_core::listener::Notification;
 use informer_core::reflector::ListStrategy;
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::{DynamicObject, Resource};
@@ -186,7 +187,7 @@ impl Running {
         let (who, on_synced) = (name.to_string(), Arc::clone(&output));
         let named = who.clone();
         options.on_synced = Some(Arc::new(move || on_synced.synced(&named)));
-        let handler = move |notification| output.event(&who, &notification);
+        let handler = move |notification: &Notification<_>| output.event(&who, notification);
         match self {
             Running::Tokio(runtime, _, informer) => {
                 let _guard = runtime.enter();

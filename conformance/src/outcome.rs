@@ -36,7 +36,7 @@ use std::path::Path;
 pub struct Outcome {
     /// Name of the scenario.
     pub name: String,
-    /// What ran it: `virtual`, `tokio`, `blocking`, or the name of a peer.
+    /// What ran it: `virtual`, `virtual-delta-fifo`, `tokio`, `blocking`, or the name of a peer.
     pub runtime: String,
     /// Where the machine was at the end.
     pub phase: Phase,
@@ -55,6 +55,9 @@ pub struct Outcome {
 
 /// The name of the `runtime` in which time is exact.
 pub const VIRTUAL: &str = "virtual";
+
+/// The same with the other queue.
+pub const VIRTUAL_DELTA_FIFO: &str = "virtual-delta-fifo";
 
 impl Outcome {
     /// The outcome of a run in which nothing has happened yet.

@@ -19,10 +19,11 @@
 use crate::expect::{REAL_TIME_GRACE_MS, compare};
 use crate::form::FormError;
 use crate::invariants::invariants;
-use crate::outcome::{Outcome, VIRTUAL};
+use crate::outcome::{Outcome, VIRTUAL, VIRTUAL_DELTA_FIFO};
 use crate::queue::compare_queue;
 use crate::scenario::{Scenario, ScenarioFile};
 use crate::{blocking_time, queue_runner, tokio_time, virtual_time};
+use informer_core::fifo::QueueKind;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -31,12 +32,17 @@ use std::str::FromStr;
 /// The longest scenario that a runtime on a real clock plays, in ms: a test run must end.
 pub const REAL_TIME_LIMIT_MS: u64 = 20_000;
 
+/// The scenarios whose expectations name an order across objects: that of the wire, or what it makes of a slow handler.
+const ORDER_OF_THE_WIRE: [&str; 2] = ["frames-in-one-chunk-are-events-in-order", "slow-handler-coalesces"];
+
 /// What plays a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Runtime {
     /// The bare core, in virtual time.
     Virtual,
+    /// The same with [`QueueKind::DeltaFifo`]: the order across objects is not that of the wire.
+    VirtualDeltaFifo,
     /// Tasks, over loopback HTTP.
     Tokio,
     /// Threads, over loopback HTTP.
@@ -48,12 +54,13 @@ pub type Runner = fn(&Scenario) -> Outcome;
 
 impl Runtime {
     /// All of them.
-    pub const ALL: [Runtime; 3] = [Runtime::Virtual, Runtime::Tokio, Runtime::Blocking];
+    pub const ALL: [Runtime; 4] = [Runtime::Virtual, Runtime::VirtualDeltaFifo, Runtime::Tokio, Runtime::Blocking];
 
     /// Its name, as an outcome states it.
     pub const fn name(self) -> &'static str {
         match self {
             Runtime::Virtual => VIRTUAL,
+            Runtime::VirtualDeltaFifo => VIRTUAL_DELTA_FIFO,
             Runtime::Tokio => "tokio",
             Runtime::Blocking => "blocking",
         }
@@ -62,9 +69,14 @@ impl Runtime {
     /// True if its clock is a real one.
     pub const fn is_real_time(self) -> bool {
         match self {
-            Runtime::Virtual => false,
+            Runtime::Virtual | Runtime::VirtualDeltaFifo => false,
             Runtime::Tokio | Runtime::Blocking => true,
         }
+    }
+
+    /// True if what the scenario called `name` expects is to hold on it, should it play it at all.
+    pub fn is_bound_by(self, name: &str) -> bool {
+        self != Runtime::VirtualDeltaFifo || !ORDER_OF_THE_WIRE.contains(&name)
     }
 
     /// How much later than written a thing may happen, in ms.
@@ -76,6 +88,7 @@ impl Runtime {
     pub fn runner(self) -> Option<Runner> {
         match self {
             Runtime::Virtual => Some(virtual_time::run),
+            Runtime::VirtualDeltaFifo => Some(|scenario| virtual_time::run_with(scenario, QueueKind::DeltaFifo)),
             Runtime::Tokio => Some(tokio_time::run),
             Runtime::Blocking => Some(blocking_time::run),
         }
@@ -200,7 +213,7 @@ pub fn run_file(file: impl AsRef<Path>, runtime: Runtime) -> Result<Report, Play
             Ok(Report { outcome: outcome.to_json(), differences })
         }
         ScenarioFile::Queue(scenario) => {
-            if runtime != Runtime::Virtual {
+            if runtime.is_real_time() {
                 return Err(PlayError::NoRunner { scenario: scenario.name.clone(), runtime });
             }
             let outcome = queue_runner::play(&scenario).map_err(|error| error.in_file(file.as_ref()))?;
@@ -224,7 +237,10 @@ mod tests {
             assert_eq!(runtime.to_string().parse(), Ok(runtime));
         }
         let error = "smoll".parse::<Runtime>().unwrap_err();
-        assert_eq!(error.to_string(), r#""smoll" is no runtime: expected one of virtual, tokio, blocking"#);
+        assert_eq!(
+            error.to_string(),
+            r#""smoll" is no runtime: expected one of virtual, virtual-delta-fifo, tokio, blocking"#
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub trait Adapter: Sized {
 }
 
 /// What a handler of a scenario is for an adapter.
-pub type Handler = Box<dyn FnMut(informer_core::listener::Notification<DynamicObject>) + Send>;
+pub type Handler = Box<dyn FnMut(&informer_core::listener::Notification<DynamicObject>) + Send>;
 
 /// What was seen so far.
 #[derive(Default)]
@@ -227,7 +227,7 @@ fn add<A: Adapter>(adapter: &A, scenario: &Scenario, spec: &HandlerSpec, record:
     let registration = adapter.handle(
         options,
         Box::new(move |notification| {
-            told.event(&name, |at_ms| translate::event(at_ms, &notification));
+            told.event(&name, |at_ms| translate::event(at_ms, notification));
             thread::sleep(stall);
         }),
     );

@@ -31,7 +31,7 @@
 mod answer;
 mod handler;
 
-use crate::outcome::{Outcome, Request, VIRTUAL};
+use crate::outcome::{Outcome, Request, VIRTUAL, VIRTUAL_DELTA_FIFO};
 use crate::scenario::{Action, Scenario, Verb};
 use crate::script::{self, Script};
 use crate::translate;
@@ -39,6 +39,7 @@ use answer::{Answer, Arrival};
 use handler::Handler;
 use informer_core::DynamicObject;
 use informer_core::decode::{Codec, NoGuard};
+use informer_core::fifo::QueueKind;
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::reflector::Phase;
 use informer_core::store::Store;
@@ -55,7 +56,15 @@ pub const MAX_STEPS_PER_INSTANT: u64 = 10_000_000;
 /// # Panics
 /// If the core breaks the contract of a machine.
 pub fn run(scenario: &Scenario) -> Outcome {
-    let mut world = World::new(scenario);
+    run_with(scenario, QueueKind::InOrder)
+}
+
+/// The same with another queue between decoder and store.
+///
+/// # Panics
+/// If the core breaks the contract of a machine.
+pub fn run_with(scenario: &Scenario, queue: QueueKind) -> Outcome {
+    let mut world = World::new(scenario, queue);
     world.play();
     world.into_outcome()
 }
@@ -140,7 +149,10 @@ impl Network {
 }
 
 impl<'a> World<'a> {
-    fn new(scenario: &'a Scenario) -> Self {
+    fn new(scenario: &'a Scenario, queue: QueueKind) -> Self {
+        let mut config = translate::config(scenario);
+        config.queue = queue;
+        let in_order = queue == QueueKind::InOrder;
         let mut store = Store::new(scenario.seed);
         for name in &scenario.informer.indexes {
             let index = translate::index(*name);
@@ -157,12 +169,12 @@ impl<'a> World<'a> {
             token: scenario.first_token().map(str::to_owned),
             network: Network::default(),
             held: None,
-            informer: Informer::new(translate::config(scenario), scenario.seed),
+            informer: Informer::new(config, scenario.seed),
             codec: Codec::new(translate::resource(scenario)),
             store,
             handlers: scenario.handlers.iter().map(Handler::new).collect(),
             deadline: None,
-            outcome: Outcome::new(&scenario.name, VIRTUAL),
+            outcome: Outcome::new(&scenario.name, if in_order { VIRTUAL } else { VIRTUAL_DELTA_FIFO }),
         };
         world.schedule_script();
         world
@@ -331,6 +343,7 @@ impl<'a> World<'a> {
                     assert_eq!(self.network.paused, None, "nothing waits to be decoded, so every body is read");
                     return;
                 }
+                Output::Begin(id) | Output::Complete(id) => panic!("{id:?}: no scenario begins with a saved state"),
                 _ => panic!("the core asks for something that this driver does not know: teach it"),
             }
         }

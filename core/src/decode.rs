@@ -204,6 +204,8 @@ impl fmt::Display for BadItem {
     }
 }
 
+impl core::error::Error for BadItem {}
+
 /// Raw items that wait to be decoded. Made by the machine, carried out by the driver.
 pub struct DecodeJob {
     pub(crate) ticket: Ticket,

@@ -100,7 +100,7 @@ impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
         // What it begins with is no way to go on.
-        let InformerConfig { reflector, strict_decode, in_flight_bytes, min_resync, preloaded: _ } = config;
+        let InformerConfig { reflector, strict_decode, queue, in_flight_bytes, min_resync, preloaded: _ } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,
@@ -114,6 +114,7 @@ impl Fingerprint {
         } = reflector;
         Fingerprint::default()
             .with("strict decode", strict_decode)
+            .with("queue", queue)
             .with("list strategy", format_args!("{strategy:?}"))
             .with("page size", page_size)
             .with("watch timeout", format_args!("{min_watch_timeout:?}"))
@@ -253,6 +254,7 @@ impl<V> fmt::Debug for Registry<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fifo::QueueKind;
     use crate::reflector::ListStrategy;
 
     fn config() -> InformerConfig {
@@ -331,7 +333,8 @@ mod tests {
     #[test]
     fn other_options_are_an_error_that_names_the_informer_and_the_option() {
         type Change = fn(&mut InformerConfig);
-        let changes: [(&str, Change); 8] = [
+        let changes: [(&str, Change); 9] = [
+            ("queue", |config| config.queue = QueueKind::DeltaFifo),
             ("strict decode", |config| config.strict_decode = true),
             ("list strategy", |config| config.reflector.strategy = ListStrategy::Paged),
             ("page size", |config| config.reflector.page_size = 7),

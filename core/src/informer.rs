@@ -1,7 +1,7 @@
 //! [`Informer`]: the machine that joins reflector, queue and handlers, and speaks the contract of every machine here.
 //!
 //! ```text
-//!  Head, Body, End ─► reflector ─► items ─► Decode ─► Decoded ─► in-order queue ─► Commit ─► Committed ─► Attach …
+//!  Head, Body, End ─► reflector ─► items ─► Decode ─► Decoded ─► queue ─► Commit ─► Committed ─► Attach …
 //!                        │                    (the driver, and its store)             (the driver, and its rings)
 //!                        └─► Send, Cancel, Pause, Resume
 //! ```
@@ -73,7 +73,7 @@
 //! ```
 
 use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
-use crate::fifo::InOrderQueue;
+use crate::fifo::{Queue, QueueKind};
 use crate::object::{Resource, Version};
 use crate::reflector::failure::subject;
 use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
@@ -113,6 +113,8 @@ pub struct InformerConfig {
     pub reflector: ReflectorConfig,
     /// A list with an object that does not decode fails as a whole, as client-go's does, and is tried again.
     pub strict_decode: bool,
+    /// In which order the changes of a watch are applied: that of the wire by default.
+    pub queue: QueueKind,
     /// Raw bytes that wait to be decoded before the body is paused; it goes on at half of that.
     pub in_flight_bytes: usize,
     /// The least resync period: a smaller one is raised to it.
@@ -129,6 +131,7 @@ impl InformerConfig {
             strict_decode: false,
             in_flight_bytes: IN_FLIGHT_BYTES,
             min_resync: MIN_RESYNC,
+            queue: QueueKind::default(),
             preloaded: None,
         }
     }
@@ -190,6 +193,15 @@ pub enum Input<'a, T> {
     RemoveHandler {
         /// Its number.
         id: HandlerId,
+    },
+    /// More waits for a handler than it allows ([`Overflow::Pause`](crate::listener::Overflow::Pause)), or no longer. While
+    /// that is so for one of them, nothing is decoded or committed, and no body is read: liveness deadlines stand still. To
+    /// be given before the [`Committed`](Self::Committed) of what made it full. A handler that is gone holds up nothing.
+    Backlog {
+        /// Its number.
+        id: HandlerId,
+        /// Whether its ring is full.
+        full: bool,
     },
     /// List the newest state again and decode all of it, whatever is cached: for a conversion that changed without any
     /// object changing. Handlers are told of each object as an update. Nothing happens before the start.
@@ -255,6 +267,8 @@ struct Handler {
     /// Its ring began with the preloaded state.
     begun: bool,
     attached: bool,
+    /// The informer waits for it.
+    full: bool,
 }
 
 enum Work {
@@ -304,7 +318,7 @@ pub struct Informer<T> {
     staging: u64,
     /// Until a list of this attempt or a later one is in the store, handlers are told of every object.
     refresh: Option<u64>,
-    queue: InOrderQueue<T>,
+    queue: Queue<T>,
     finished: Option<(u64, Phase)>,
     busy: Busy,
     handlers: Vec<Handler>,
@@ -354,7 +368,7 @@ impl<T> Informer<T> {
             staged: Staged::default(),
             staging: 0,
             refresh: None,
-            queue: InOrderQueue::default(),
+            queue: Queue::new(config.queue),
             finished: None,
             busy: Busy::No,
             handlers: Vec::new(),
@@ -439,6 +453,11 @@ impl<T> Informer<T> {
                     self.outputs.push_back(Output::Detach(id));
                 }
             }
+            Input::Backlog { id, full } => {
+                if let Some(handler) = self.handlers.iter_mut().find(|handler| handler.id == id) {
+                    handler.full = full;
+                }
+            }
             Input::Refresh => {
                 // Same uid and version do not mean same bytes: nothing of this list counts as unchanged.
                 self.refresh = self.reflector.refresh(now).or(self.refresh);
@@ -503,7 +522,7 @@ impl<T> Informer<T> {
         if self.reflector.in_flight() != Some(held.id) {
             return true;
         }
-        if self.waiting_bytes > self.in_flight_bytes / 2 || self.work.len() > WAITING_WORK {
+        if self.waiting_bytes > self.in_flight_bytes / 2 || self.work.len() > WAITING_WORK || self.is_held_up() {
             self.held = Some(held);
             return false;
         }
@@ -525,7 +544,8 @@ impl<T> Informer<T> {
             while let Some(effect) = self.reflector.poll() {
                 self.effect(effect);
             }
-            if self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && self.step(now) {
+            let may_work = self.busy == Busy::No && self.reflector.phase() != Phase::Stopped && !self.is_held_up();
+            if may_work && self.step(now) {
                 continue;
             }
             if !self.read_held(now) {
@@ -553,9 +573,13 @@ impl<T> Informer<T> {
             return;
         }
         assert!(
-            self.busy != Busy::No || self.work.is_empty() && self.held.is_none(),
-            "work waits for an effect that is out, and for nothing else"
+            self.busy != Busy::No || self.is_held_up() || self.work.is_empty() && self.held.is_none(),
+            "work waits for an effect that is out or for a full handler, and for nothing else"
         );
+        if self.is_held_up() {
+            let read = self.reflector.reading().filter(|id| self.paused != Some(*id));
+            assert_eq!(read, None, "no body is read while a handler is full");
+        }
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
         let of = |work: &Work| if let Work::Decode(_, batch) = work { batch.bytes_len() } else { 0 };
         let waiting: usize = self.work.iter().map(of).sum();
@@ -740,7 +764,7 @@ impl<T> Informer<T> {
             self.outputs.push_back(Output::Notice(Notice::ResyncRaised { handler: id, asked }));
         }
         let next_resync = resync.map(|period| now + period);
-        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated });
+        self.handlers.push(Handler { id, resync, next_resync, begun: false, attached: self.populated, full: false });
         if self.populated {
             self.outputs.push_back(Output::Attach(id));
         }
@@ -763,17 +787,21 @@ impl<T> Informer<T> {
         }
     }
 
-    /// Pauses the body while too much waits to be decoded, and goes on at half of that.
+    /// True while a handler is full.
+    fn is_held_up(&self) -> bool {
+        self.handlers.iter().any(|handler| handler.full)
+    }
+
+    /// Pauses the body while too much waits to be decoded, and goes on at half of that; and while a handler is full.
     fn flow(&mut self, now: Time) {
+        let held_up = self.held.is_some() || self.is_held_up();
         match (self.paused, self.reflector.reading()) {
-            (None, Some(id)) if self.waiting_bytes > self.in_flight_bytes || self.held.is_some() => {
+            (None, Some(id)) if self.waiting_bytes > self.in_flight_bytes || held_up => {
                 self.paused = Some(id);
                 self.reflector.pause(now, id);
                 self.outputs.push_back(Output::Pause(id));
             }
-            (Some(paused), Some(id))
-                if paused == id && self.waiting_bytes <= self.in_flight_bytes / 2 && self.held.is_none() =>
-            {
+            (Some(paused), Some(id)) if paused == id && self.waiting_bytes <= self.in_flight_bytes / 2 && !held_up => {
                 self.paused = None;
                 self.reflector.resume(now, paused);
                 self.outputs.push_back(Output::Resume(id));

@@ -16,10 +16,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod acknowledged;
 pub mod controller;
 pub mod decode;
 pub mod factory;
 pub mod fifo;
+pub mod filter;
 pub mod informer;
 pub mod listener;
 pub mod lister;
@@ -30,6 +32,7 @@ pub mod reflector;
 pub mod rng;
 pub mod saved;
 pub mod selector;
+pub mod shown;
 pub mod store;
 pub mod time;
 pub mod wire;

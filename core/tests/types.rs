@@ -1,11 +1,13 @@
 //! What the compiler promises to users: which types may cross threads, and which foreign types an informer can hold.
 
+use informer_core::acknowledged::{Acknowledged, Item};
 use informer_core::controller::{
     Controller, Counts, Finished, Keys, Outcome, OwnerOf, OwnerScopeError, ReconcileError, Run,
 };
 use informer_core::decode::{BadItem, Codec, DecodeJob, Decoded, Indexers, NoGuard};
 use informer_core::factory::{Conflict, Fingerprint, Registry, Scope};
 use informer_core::fifo::{Delta, DeltaFifo, Deltas, InOrderQueue};
+use informer_core::filter::Filter;
 use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output, Stats};
 use informer_core::listener::{Delivery, Notification, Ring};
 use informer_core::lister::{Detached, ListId, Lister, NamespaceLister, Page, PageToken, Selection, TokenError, View};
@@ -14,12 +16,14 @@ use informer_core::queue::{Bucket, Limiter, QueueConfig, Ticket, WorkQueue};
 use informer_core::reflector::{End, Failure, Phase, ReflectorConfig, Tuning};
 use informer_core::rng::Rng;
 use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
+use informer_core::shown::Shown;
 use informer_core::store::{
     Commit, Committed, IndexBuild, IndexDef, IndexError, PreparedIndex, Receipt, RemovedIndex, Snapshot, Staged, Store,
 };
 use informer_core::time::{Clock, Deadline, Time};
 use informer_core::wire::{Body, FrameDecoder, Head, ListDecoder, RawBatch, Request, Status, WireError};
 use informer_core::{DynamicObject, Key, KeyRef, Obj, ObjectMeta, Resource, Uid, Version};
+use std::marker::PhantomPinned;
 
 fn crosses_threads<T: Send + Sync + 'static>() {}
 
@@ -27,6 +31,12 @@ fn is_an_error<E: core::error::Error + Send + Sync + 'static>() {}
 
 /// An object that may cross threads is all that is needed.
 struct Mine;
+
+#[test]
+fn a_handle_moves_though_its_object_must_not() {
+    fn moves<T: Unpin>() {}
+    moves::<(Obj<PhantomPinned>, Notification<PhantomPinned>)>();
+}
 
 #[test]
 fn every_public_type_may_cross_threads() {
@@ -55,6 +65,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Registry<Mine>, Scope, Fingerprint)>();
     crosses_threads::<(WorkQueue<Key>, QueueConfig, Ticket, Limiter, Bucket)>();
     crosses_threads::<(Controller, Run, Finished, Counts, Keys, Outcome, OwnerOf, ReconcileError)>();
+    crosses_threads::<(Filter<Mine>, Shown<Mine>, Acknowledged<Mine>, Item<Mine>)>();
     crosses_threads::<(LabelSelector, FieldSelector)>();
     crosses_threads::<(Time, Clock, Deadline, Rng)>();
     crosses_threads::<(Body, FrameDecoder, ListDecoder, RawBatch, Request, Head, Status)>();

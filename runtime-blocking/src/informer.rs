@@ -1,12 +1,14 @@
 //! [`Informer`]: a cache, its indexes and its handlers, each handler on a thread of its own.
 
 use crate::factory::{Inner, instant};
-use informer_core::listener::{Delivery, Notification};
+use informer_core::listener::Notification;
 use informer_core::store::Seen;
-use informer_core::{Key, Version};
+use informer_core::{Key, Obj, Version};
 use informer_runtime::Error;
+use informer_runtime::acknowledged::{ItemOptions, Items};
+use informer_runtime::events::{Events, filtered};
 use informer_runtime::guard;
-use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
+use informer_runtime::handler::{HandlerOptions, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
 use informer_runtime::lister::Lister;
 use informer_runtime::sync::Arc;
@@ -48,7 +50,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// # Panics
     ///
     /// If the system gives no thread.
-    pub fn handle(&self, function: impl FnMut(Notification<T>) + Send + 'static) -> Registration {
+    pub fn handle(&self, function: impl FnMut(&Notification<T>) + Send + 'static) -> Registration {
         self.handle_with(HandlerOptions::default(), function)
     }
 
@@ -60,13 +62,79 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn handle_with(
         &self,
         options: HandlerOptions,
-        function: impl FnMut(Notification<T>) + Send + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
     ) -> Registration {
         let (registration, handler) = self.handle.handler(options, function);
         run_handler(&self.factory, registration.name(), handler);
         registration
     }
 
+    /// [`handle_with`](Self::handle_with) for the objects for which `keep` holds, by the rules of
+    /// [`Filter`](informer_core::filter::Filter): one that crosses the border is added or deleted. A panic of `keep`
+    /// counts as one of the handler.
+    ///
+    /// # Panics
+    ///
+    /// If the system gives no thread.
+    pub fn handle_filtered(
+        &self,
+        options: HandlerOptions,
+        keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
+    ) -> Registration {
+        self.handle_with(options, filtered(keep, function))
+    }
+
+    /// The notifications as an iterator, on the thread of whoever asks it for the next one. It ends when the informer
+    /// stops; dropping it removes the handler.
+    ///
+    /// ```no_run
+    /// # fn example(pods: informer_blocking::Informer<informer_blocking::DynamicObject>) {
+    /// for event in pods.events() {
+    ///     println!("{event}");
+    /// }
+    /// # }
+    /// ```
+    pub fn events(&self) -> Events<T> {
+        self.events_with(HandlerOptions::default())
+    }
+
+    /// [`events`](Self::events), with a name, a resync period or another way to overflow.
+    pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
+        Events::new(&self.handle, options)
+    }
+
+    /// [`events`](Self::events) of the objects for which `keep` holds, as [`handle_filtered`](Self::handle_filtered).
+    pub fn events_filtered(
+        &self,
+        options: HandlerOptions,
+        keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
+    ) -> Events<T> {
+        Events::filtered(&self.handle, options, keep)
+    }
+
+    /// Keys to deal with, each of which must be answered: done, to be retried, or given up. Clones are consumers of the
+    /// same items; dropping the last one removes the handler.
+    ///
+    /// ```no_run
+    /// # fn example(pods: informer_blocking::Informer<informer_blocking::DynamicObject>) {
+    /// # fn copy(_: &informer_blocking::DynamicObject) -> std::io::Result<()> { Ok(()) }
+    /// # fn erase(_: &informer_blocking::Key) -> std::io::Result<()> { Ok(()) }
+    /// for item in pods.items(Default::default()) {
+    ///     let outcome = match item.object() {
+    ///         Some(pod) => copy(pod),
+    ///         None => erase(item.key()),
+    ///     };
+    ///     match outcome {
+    ///         Ok(()) => item.done(),
+    ///         Err(error) => item.retry(error), // comes again after a backoff, with the newest state
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn items(&self, options: ItemOptions) -> Items<T> {
+        Items::new(&self.handle, options)
+    }
     /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
     /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
     ///
@@ -99,19 +167,6 @@ impl<T: Send + Sync + 'static> Informer<T> {
         self.handle.request_stop();
         self.handle.lives().wait_none(instant(within))
     }
-
-    /// The same as an iterator, on the thread of whoever asks it for the next one. It ends when the factory stops;
-    /// dropping it removes the handler.
-    pub fn events(&self) -> Events<T> {
-        self.events_with(HandlerOptions::default())
-    }
-
-    /// The same with options.
-    pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
-        let on_synced = options.on_synced.clone();
-        let (registration, deliveries) = self.handle.channel(options);
-        Events { registration, deliveries, on_synced }
-    }
 }
 
 impl<T> fmt::Debug for Informer<T>
@@ -134,74 +189,4 @@ pub(crate) fn run_handler(factory: &Inner, name: &str, mut handler: Box<dyn Hand
             }
         }
     });
-}
-
-/// The notifications of one handler, as a blocking iterator.
-pub struct Events<T> {
-    registration: Registration,
-    deliveries: Deliveries<T>,
-    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
-}
-
-impl<T> Events<T> {
-    /// The next notification, waiting for it at most for `within`. `None` if none came, or if the informer stopped.
-    pub fn next_within(&mut self, within: Duration) -> Option<Notification<T>> {
-        let deadline = instant(within);
-        loop {
-            match self.deliveries.try_next() {
-                Next::Delivery(delivery) => {
-                    if let Some(notification) = self.notification(delivery) {
-                        return Some(notification);
-                    }
-                }
-                Next::Empty(seen) => {
-                    if !self.deliveries.signal().wait_past(seen, Some(deadline)) {
-                        return None;
-                    }
-                }
-                Next::Closed => return None,
-            }
-        }
-    }
-
-    fn notification(&mut self, delivery: Delivery<T>) -> Option<Notification<T>> {
-        if let Delivery::Notification(notification) = delivery {
-            return Some(notification);
-        }
-        if let Some(told) = self.on_synced.take() {
-            told();
-        }
-        self.deliveries.mark_synced();
-        None
-    }
-
-    /// How it stands.
-    pub fn registration(&self) -> &Registration {
-        &self.registration
-    }
-}
-
-impl<T> Iterator for Events<T> {
-    type Item = Notification<T>;
-
-    fn next(&mut self) -> Option<Notification<T>> {
-        loop {
-            let delivery = self.deliveries.next_blocking()?;
-            if let Some(notification) = self.notification(delivery) {
-                return Some(notification);
-            }
-        }
-    }
-}
-
-impl<T> Drop for Events<T> {
-    fn drop(&mut self) {
-        self.registration.remove();
-    }
-}
-
-impl<T> fmt::Debug for Events<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "events of {:?}", self.registration)
-    }
 }

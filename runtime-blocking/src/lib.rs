@@ -22,7 +22,7 @@
 //! | you want | take |
 //! |---|---|
 //! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`index`](InformerHandle::index) |
-//! | to be told | [`Informer::handle`], [`events`](Informer::events) |
+//! | to be told | [`Informer::handle`], [`events`](Informer::events), [`items`](Informer::items): see below |
 //! | to keep things in a state | [`Controller`] |
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
@@ -30,6 +30,48 @@
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
+//!
+//! # Ways to take events
+//!
+//! ```no_run
+//! use informer_blocking::{Delivery, DynamicObject, HandlerOptions, Informer, Meta, Object};
+//!
+//! # fn apply(_: &informer_blocking::Item<DynamicObject>) -> std::io::Result<()> { Ok(()) }
+//! # fn example(pods: Informer<DynamicObject>) {
+//! // A callback, on a thread of its own. `handle_filtered` sees some objects: what begins or ceases to match is added
+//! // or deleted.
+//! pods.handle(|event| println!("{event}"));
+//! pods.handle_filtered(HandlerOptions::default(), |pod| pod.metadata().is_terminating(), |event| {
+//!     println!("about to go: {event}");
+//! });
+//!
+//! // An iterator, on your own thread. `events_filtered` as above; `next_within` waits for a while.
+//! for event in pods.events().with_synced() {
+//!     match event {
+//!         Delivery::Notification(event) => println!("{event}"),
+//!         _ => break, // that was the initial state
+//!     }
+//! }
+//!
+//! // Keys that must be answered: at most one item of a key at a time, failures come again after a backoff.
+//! let items = pods.items(Default::default());
+//! for _ in 0..4 {
+//!     let items = items.clone(); // each item goes to one of them
+//!     std::thread::spawn(move || {
+//!         for item in items {
+//!             match apply(&item) {
+//!                 Ok(()) => item.done(),
+//!                 Err(error) if item.attempt() < 10 => item.retry(error),
+//!                 Err(error) => item.give_up(error), // until it changes
+//!             }
+//!         }
+//!     });
+//! }
+//! # }
+//! ```
+//!
+//! Whoever does not keep up is told less and not wrong: see [`Overflow`]. A [`Controller`] is the last form with workers
+//! and other sources of its own.
 //!
 //! # Threads
 //!
@@ -58,7 +100,7 @@ mod transport;
 pub use client::{Api, Client};
 pub use controller::{Controller, RunningController};
 pub use factory::Factory;
-pub use informer::{Events, Informer};
+pub use informer::Informer;
 
 pub use informer_core as core;
 pub use informer_runtime as runtime;
@@ -67,7 +109,7 @@ pub use informer_core::controller::{
     Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
-pub use informer_core::listener::{Cause, Notification, Overflow};
+pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
     VersionRef,
@@ -76,9 +118,11 @@ pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::{IndexValue, Seen};
+pub use informer_runtime::acknowledged::{Item, ItemOptions, Items};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
+pub use informer_runtime::events::Events;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};

@@ -2,7 +2,7 @@
 
 use informer_blocking::{
     Api, Client, Config, Context, Controller, DynamicObject, Error, Events, Factory, FactoryOptions, HandlerOptions,
-    Index, Informer, InformerSpec, Lagging, Lister, Registration, RunningController,
+    Index, Informer, InformerSpec, Item, ItemOptions, Items, Lagging, Lister, Registration, RunningController,
 };
 
 fn crosses_threads<T: Send + Sync + 'static>() {}
@@ -14,6 +14,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Lister<DynamicObject>, Index<DynamicObject>, Registration, HandlerOptions)>();
     crosses_threads::<(RunningController, Context<DynamicObject>)>();
     crosses_threads::<Api<DynamicObject>>();
+    crosses_threads::<(Item<DynamicObject>, Items<DynamicObject>, ItemOptions)>();
     crosses_threads::<(Lagging, Error)>();
     fn sends<T: Send + 'static>() {}
     sends::<Controller<DynamicObject>>();

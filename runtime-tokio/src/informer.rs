@@ -1,13 +1,16 @@
-//! [`Informer`]: a cache with handlers; [`Events`]: its notifications for a loop of one's own.
+//! [`Informer`]: a cache with handlers.
 
 use crate::factory::{Inner, deadline, wait_none};
-use informer_core::listener::{Delivery, Notification};
+use crate::items::ItemStream;
+use informer_core::listener::Notification;
 use informer_core::store::Seen;
-use informer_core::{Key, Version};
+use informer_core::{Key, Obj, Version};
 use informer_runtime::Error;
+use informer_runtime::acknowledged::{ItemOptions, ItemSource};
 use informer_runtime::catch_up::CatchUp;
+use informer_runtime::events::{EventStream, filtered};
 use informer_runtime::guard;
-use informer_runtime::handler::{Deliveries, HandlerOptions, Registration};
+use informer_runtime::handler::{Delivery, HandlerOptions, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::lister::Lister;
 use informer_runtime::observe::Observed;
@@ -71,7 +74,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// notification passed over.
     pub fn handle<F>(&self, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         self.handle_with(HandlerOptions::default(), function)
     }
@@ -79,7 +82,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     /// [`handle`](Self::handle), with a name, a resync period or another bound.
     pub fn handle_with<F>(&self, options: HandlerOptions, function: F) -> Registration
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         let (registration, handler) = self.handle.handler(options, function);
         self.runtime.spawn_handler(handler);
@@ -87,14 +90,14 @@ impl<T: Send + Sync + 'static> Informer<T> {
     }
 
     /// A handler that is asynchronous: a task. It must not block its thread. The next notification is delivered when
-    /// the future of the last one is done.
+    /// the future of the last one is done. It gets a clone, which its future may keep: two counted pointers.
     pub fn handle_async<F, Fut>(&self, options: HandlerOptions, function: F) -> Registration
     where
         F: FnMut(Notification<T>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let on_synced = options.on_synced.clone();
-        let (registration, deliveries) = self.channel(options);
+        let (registration, mut deliveries) = self.channel(options);
         let name = registration.name().to_string();
         let (runtime, life) = (Arc::clone(&self.runtime), self.lives().enter());
         self.runtime.spawn(async move {
@@ -103,7 +106,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
                 let outcome = if let Delivery::Notification(notification) = delivery {
-                    match guard::call(|| function(notification)) {
+                    match guard::call(|| function(notification.clone())) {
                         Ok(future) => guard::guarded(future).await,
                         Err(text) => Err(text),
                     }
@@ -125,6 +128,70 @@ impl<T: Send + Sync + 'static> Informer<T> {
         registration
     }
 
+    /// [`handle_with`](Self::handle_with) for the objects for which `keep` holds, by the rules of
+    /// [`Filter`](informer_core::filter::Filter): one that crosses the border is added or deleted. A panic of `keep`
+    /// counts as one of the handler.
+    pub fn handle_filtered(
+        &self,
+        options: HandlerOptions,
+        keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
+        function: impl FnMut(&Notification<T>) + Send + 'static,
+    ) -> Registration {
+        self.handle_with(options, filtered(keep, function))
+    }
+
+    /// The notifications for a loop of one's own, as a handler would get them. It is a `Stream`, too; dropping it
+    /// removes the handler.
+    ///
+    /// ```no_run
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
+    /// let mut events = pods.events();
+    /// while let Some(event) = events.next().await {
+    ///     println!("{event}");
+    /// }
+    /// # }
+    /// ```
+    pub fn events(&self) -> EventStream<T> {
+        self.events_with(HandlerOptions::default())
+    }
+
+    /// [`events`](Self::events), with a name, a resync period or another bound.
+    pub fn events_with(&self, options: HandlerOptions) -> EventStream<T> {
+        EventStream::new(&self.handle, options)
+    }
+
+    /// [`events`](Self::events) of the objects for which `keep` holds, as [`handle_filtered`](Self::handle_filtered).
+    pub fn events_filtered(
+        &self,
+        options: HandlerOptions,
+        keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
+    ) -> EventStream<T> {
+        EventStream::filtered(&self.handle, options, keep)
+    }
+
+    /// Keys to deal with, each of which must be answered: done, to be retried, or given up. Clones are consumers of the
+    /// same items; dropping the last one removes the handler.
+    ///
+    /// ```no_run
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
+    /// # async fn copy(_: &informer_tokio::DynamicObject) -> std::io::Result<()> { Ok(()) }
+    /// # async fn erase(_: &informer_tokio::Key) -> std::io::Result<()> { Ok(()) }
+    /// let mut items = pods.items(Default::default());
+    /// while let Some(item) = items.next().await {
+    ///     let outcome = match item.object() {
+    ///         Some(pod) => copy(pod).await,
+    ///         None => erase(item.key()).await,
+    ///     };
+    ///     match outcome {
+    ///         Ok(()) => item.done(),
+    ///         Err(error) => item.retry(error), // comes again after a backoff, with the newest state
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn items(&self, options: ItemOptions) -> ItemStream<T> {
+        ItemStream::new(ItemSource::new(&self.handle, options))
+    }
     /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
     /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
     ///
@@ -158,27 +225,6 @@ impl<T: Send + Sync + 'static> Informer<T> {
         self.handle.request_stop();
         wait_none(self.handle.lives(), within).await
     }
-
-    /// The notifications for a loop of one's own, as a handler would get them.
-    ///
-    /// ```no_run
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::DynamicObject>) {
-    /// let mut events = pods.events();
-    /// while let Some(event) = events.next().await {
-    ///     println!("{event}");
-    /// }
-    /// # }
-    /// ```
-    pub fn events(&self) -> Events<T> {
-        self.events_with(HandlerOptions::default())
-    }
-
-    /// [`events`](Self::events), with a name, a resync period or another bound.
-    pub fn events_with(&self, options: HandlerOptions) -> Events<T> {
-        let on_synced = options.on_synced.clone();
-        let (registration, deliveries) = self.channel(options);
-        Events { deliveries, on_synced, registration }
-    }
 }
 
 impl<T> fmt::Debug for Informer<T> {
@@ -191,47 +237,5 @@ async fn reach<T, R>(mut catch_up: CatchUp<T, R>, within: Duration) -> Result<R,
     match timeout_at(deadline(within), catch_up.found()).await {
         Ok(found) => found,
         Err(_) => catch_up.late(),
-    }
-}
-
-/// The notifications of one informer, one by one. Dropping it removes it, as if it were a handler.
-#[must_use = "notifications pile up until they are taken, and dropping this removes it"]
-pub struct Events<T> {
-    deliveries: Deliveries<T>,
-    on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
-    registration: Registration,
-}
-
-impl<T> Events<T> {
-    /// The next notification; `None` once the factory has stopped. Nothing is lost if the future is dropped.
-    ///
-    /// The [registration](Self::registration) counts as synced when this is called for what follows the initial state.
-    pub async fn next(&mut self) -> Option<Notification<T>> {
-        loop {
-            if let Delivery::Notification(notification) = self.deliveries.next().await? {
-                return Some(notification);
-            }
-            if let Some(told) = self.on_synced.take() {
-                told();
-            }
-            self.deliveries.mark_synced();
-        }
-    }
-
-    /// Its counters, and whether the initial state was delivered.
-    pub fn registration(&self) -> &Registration {
-        &self.registration
-    }
-}
-
-impl<T> Drop for Events<T> {
-    fn drop(&mut self) {
-        self.registration.remove();
-    }
-}
-
-impl<T> fmt::Debug for Events<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.registration.fmt(f)
     }
 }

@@ -11,6 +11,9 @@
 //! It may be used inside a handler or a reconciler: the cache goes on without them. Never inside a decoder, a transform or
 //! an index function, for which the informer waits: there the time would pass in vain.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::Error;
 use crate::informer::{InformerHandle, Inner};
 use crate::lister::Lister;

@@ -82,6 +82,7 @@ impl<T: Object> ControllerBuilder<T> {
             observer: factory.observer(),
             gates: Mutex::new(Vec::new()),
             open: AtomicBool::new(false),
+            orphaned: AtomicBool::new(false),
             workers: self.workers.max(1),
         });
         let (primary, predicate) = (self.primary, self.predicate);
@@ -105,10 +106,10 @@ fn source<U: Object>(
 ) -> (Registration, Box<dyn HandlerLoop>) {
     let core = Arc::clone(core);
     let options = HandlerOptions::named(&format!("controller source {}", informer.resource()));
-    informer.handler(options, move |notification: Notification<U>| {
-        if predicate.passes(&notification) {
+    informer.handler(options, move |notification: &Notification<U>| {
+        if predicate.passes(notification) {
             let mut keys = Keys::default();
-            mapper.map(&notification, &mut keys);
+            mapper.map(notification, &mut keys);
             for key in keys.as_slice() {
                 core.enqueue(key.clone());
             }
@@ -125,6 +126,8 @@ pub struct ControllerCore {
     /// Nothing is reconciled before the caches that feed it are whole (B162).
     gates: Mutex<Vec<Registration>>,
     open: AtomicBool,
+    /// A source has ended.
+    orphaned: AtomicBool,
     workers: usize,
 }
 
@@ -160,6 +163,12 @@ impl ControllerCore {
     /// The next thing for a worker.
     pub fn next(&self) -> Work {
         let seen = self.signal.generation();
+        // A source that was stopped alone leaves a cache that stands still: nobody must act on it.
+        if !self.orphaned.load(Ordering::Acquire) && self.gates.lock().iter().any(Registration::is_finished) {
+            // Once: it wakes every worker, this one included.
+            self.orphaned.store(true, Ordering::Release);
+            self.stop();
+        }
         if !self.open.load(Ordering::Acquire) && self.gates.lock().iter().all(Registration::has_synced) {
             self.open.store(true, Ordering::Release);
             self.machine.lock().open();

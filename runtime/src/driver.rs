@@ -47,7 +47,7 @@
 //! ```
 
 use crate::factory::Life;
-use crate::handler::Channel;
+use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
@@ -57,6 +57,7 @@ use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
+use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
 use informer_core::store::Snapshot;
 use informer_core::time::{Deadline, Duration, Time};
@@ -121,6 +122,10 @@ pub trait Drive: Send {
 /// sleep by, and nothing else wakes one whose watch is half-open since. Waking up costs a few microseconds.
 pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
+/// After how many notifications handlers that wait are woken, even if the driver has more for them at once: a handler that
+/// wakes up for each commit of a burst sleeps and wakes more than it works, and one that sleeps for long is late.
+const WAKE_AFTER: usize = 256;
+
 /// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
 /// by half a millisecond in a second.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -134,6 +139,8 @@ pub(crate) struct InformerDriver<T> {
     attached: Vec<Arc<Channel<T>>>,
     span: Span,
     replaced: Replaced<T>,
+    /// Notifications for which handlers were not woken yet.
+    unheard: usize,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
     detector: Option<Box<Detector<T>>>,
@@ -148,7 +155,20 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
         let (codec, wall) = (spec.codec, None);
         let detector = spec.mutations.map(|check| Box::new(Detector::new(check, &inner.store.snapshot())));
-        InformerDriver { machine, codec, inner, shared, waiting, attached, span, replaced, wall, detector, _life: life }
+        InformerDriver {
+            machine,
+            codec,
+            inner,
+            shared,
+            waiting,
+            attached,
+            span,
+            replaced,
+            unheard: 0,
+            wall,
+            detector,
+            _life: life,
+        }
     }
 
     /// Tells the machine what the wall clock says, if it cannot know.
@@ -171,11 +191,44 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     self.machine.handle(now, Input::AddHandler { id, resync });
                 }
                 Command::Remove(id) => self.machine.handle(now, Input::RemoveHandler { id }),
+                Command::Room(id) => {
+                    // It may be full again by now; one that is gone holds up nothing.
+                    let full = self.attached.iter().any(|channel| channel.id() == id && channel.is_full());
+                    self.machine.handle(now, Input::Backlog { id, full });
+                }
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
             }
         }
         if self.inner.status.leaving.load(Ordering::Acquire) && self.machine.phase() != Phase::Stopped {
             self.machine.handle(now, Input::Stop);
+        }
+    }
+
+    /// Wakes the handlers that wait, if there is something new.
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.unheard) > 0 {
+            self.attached.iter().for_each(|channel| channel.wake());
+        }
+    }
+
+    /// Pushes a batch to every ring, and tells the machine of those that cannot take it.
+    fn deliver(&mut self, now: Time, batch: &Batch<T>) {
+        let mut fallen = Vec::new();
+        for channel in &self.attached {
+            match channel.push(batch) {
+                Pushed::Kept => {}
+                Pushed::Full => self.machine.handle(now, Input::Backlog { id: channel.id(), full: true }),
+                Pushed::Fallen => fallen.push(Arc::clone(channel)),
+            }
+        }
+        self.unheard += batch.len();
+        if self.unheard >= WAKE_AFTER {
+            self.wake();
+        }
+        for channel in fallen {
+            channel.disconnect();
+            self.shared.observe(&Observed::HandlerDisconnected { handler: channel.name() });
+            self.machine.handle(now, Input::RemoveHandler { id: channel.id() });
         }
     }
 
@@ -238,6 +291,27 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
+        let action = self.work(now);
+        self.wake();
+        action
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.inner.status.stopped.load(Ordering::Acquire)
+    }
+
+    fn enter(&self) -> Option<Life> {
+        Some(self.inner.status.lives.enter())
+    }
+
+    fn rest(&mut self) {
+        self.replaced.clear();
+    }
+}
+
+impl<T: Send + Sync + 'static> InformerDriver<T> {
+    /// Decodes, commits and delivers until the adapter must do something.
+    fn work(&mut self, now: Time) -> IoAction {
         loop {
             match self.machine.poll_output() {
                 Output::Send(request) => {
@@ -260,6 +334,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     return IoAction::Wait(Deadline::sooner(deadline, runs.then_some(clock)));
                 }
                 Output::Decode(mut job) => {
+                    self.wake();
                     let indexers = self.inner.store.read(|store| {
                         job.probe(store);
                         store.indexers()
@@ -269,36 +344,28 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                     self.machine.handle(now, Input::Decoded(decoded));
                 }
                 Output::Commit(commit) => {
-                    let is_list = commit.staged().is_some();
+                    let is_list = commit.is_list();
                     let subject = &self.inner.status.subject;
                     if let Some(detector) = &mut self.detector {
                         detector.before(&commit, subject, &self.shared);
                     }
-                    let committed = self.inner.store.commit(commit);
+                    let mut committed = self.inner.store.commit(commit);
                     self.inner.status.store_moved();
                     if let Some(detector) = &mut self.detector {
                         detector.after(&committed.notifications, subject, &self.shared);
                     }
-                    let mut fallen = Vec::new();
-                    if !committed.notifications.is_empty() {
-                        for channel in &self.attached {
-                            if !channel.push(&committed.notifications) {
-                                fallen.push(channel.id());
-                            }
-                        }
-                    }
-                    if !is_list {
-                        self.replaced.keep(&committed.notifications);
+                    // What a list has replaced is not waited for: the next thing that is decoded may be far.
+                    let batch = if is_list {
+                        Some(Batch::from(std::mem::take(&mut committed.notifications)))
+                            .filter(|batch| !batch.is_empty())
+                    } else {
+                        self.replaced.publish(&mut committed.notifications)
+                    };
+                    // First, so that the machine knows of a handler that is full before it goes on.
+                    if let Some(batch) = batch {
+                        self.deliver(now, &batch);
                     }
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
-                    for id in fallen {
-                        if let Some(channel) = self.attached.iter().find(|channel| channel.id() == id) {
-                            channel.disconnect();
-                            let name = channel.name().to_string();
-                            self.shared.observe(&Observed::HandlerDisconnected { handler: &name });
-                        }
-                        self.machine.handle(now, Input::RemoveHandler { id });
-                    }
                 }
                 Output::Attach(id) => self.attach(id, Channel::replay),
                 Output::Begin(id) => self.attach(id, Channel::begin),
@@ -323,18 +390,6 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
                 _ => unreachable!("every output of the core is carried out above"),
             }
         }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.inner.status.stopped.load(Ordering::Acquire)
-    }
-
-    fn enter(&self) -> Option<Life> {
-        Some(self.inner.status.lives.enter())
-    }
-
-    fn rest(&mut self) {
-        self.replaced.clear();
     }
 }
 

@@ -1,11 +1,24 @@
 //! Handlers: a ring behind its lock, and what a user holds of it.
+//!
+//! ```text
+//! driver ── push a batch ──► [ ring, behind its lock ] ── lend ──► Deliveries ──► the user's function, by reference
+//!                 └── recall ──► [ place ] ◄── claim each step ──────┘
+//! ```
+//!
+//! A handler takes the lock once per batch, and claims each notification by moving the shared place on. So the driver
+//! knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is removed.
+//! A claim that comes too late fails, and the handler asks its ring again.
+
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 use crate::error::Error;
 use crate::guard;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::replaced::drop_quietly;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
-use informer_core::listener::{Delivery, Notification, Overflow, Ring, RingStats};
+use informer_core::listener::{Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
 use informer_core::time::Duration;
 use std::fmt;
@@ -41,9 +54,36 @@ impl HandlerOptions {
 
 /// One handler's ring, filled by the driver and emptied by the handler's thread or task.
 pub struct Channel<T> {
-    ring: Mutex<Ring<T>>,
+    buffer: Mutex<Buffer<T>>,
+    /// How far the handler has come in what it was lent; [`NOTHING_LENT`] if it may walk no further. Everyone but the
+    /// handler's own claims changes it under the lock of `buffer`.
+    place: AtomicUsize,
     signal: Signal,
     shared: Arc<Shared>,
+    /// Tells the driver that a full ring has room again.
+    room: Box<Room>,
+}
+
+type Room = dyn Fn(HandlerId) + Send + Sync;
+
+struct Buffer<T> {
+    ring: Ring<T>,
+    /// The handler found nothing, and waits for the signal or is about to.
+    parked: bool,
+}
+
+/// More notifications than fit into a batch, and more places than a snapshot has.
+const NOTHING_LENT: usize = usize::MAX;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits, or nobody will take it any more.
+    Kept,
+    /// It waits, and more than [`Overflow::Pause`] allows does.
+    Full,
+    /// The handler fell behind under [`Overflow::Disconnect`].
+    Fallen,
 }
 
 struct Shared {
@@ -60,9 +100,11 @@ struct Shared {
 }
 
 impl<T> Channel<T> {
-    pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>) -> Self {
+    pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, room: Box<Room>) -> Self {
         Channel {
-            ring: Mutex::new(Ring::new(options.overflow)),
+            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false }),
+            place: AtomicUsize::new(NOTHING_LENT),
+            room,
             signal: Signal::new(),
             shared: Arc::new(Shared {
                 id,
@@ -88,43 +130,102 @@ impl<T> Channel<T> {
 
     pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.replay(snapshot));
+        self.wake();
     }
 
     /// The initial state begins with what was preloaded, and is not complete.
     pub(crate) fn begin(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.begin(snapshot));
+        self.wake();
     }
 
     /// The initial state is complete.
     pub(crate) fn complete(&self) {
         self.fill(Ring::complete);
+        self.wake();
     }
 
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
         self.fill(|ring| ring.resync(snapshot));
+        self.wake();
     }
 
-    /// Adds changes. False if the handler fell behind under [`Overflow::Disconnect`].
-    pub(crate) fn push(&self, notifications: &[Notification<T>]) -> bool {
-        let connected = self.fill(|ring| {
-            for notification in notifications {
-                ring.push(notification.clone());
+    /// Adds changes. A handler that waits sees them when it is [woken](Self::wake).
+    pub(crate) fn push(&self, batch: &Batch<T>) -> Pushed {
+        let pushed = self.fill(|ring| {
+            self.look(ring);
+            if !ring.fits(batch.len()) {
+                self.recall(ring);
             }
-            !ring.is_disconnected()
+            ring.push_batch(batch);
+            match (ring.is_disconnected(), ring.is_full()) {
+                (true, _) => Pushed::Fallen,
+                (false, true) => Pushed::Full,
+                (false, false) => Pushed::Kept,
+            }
         });
-        connected.unwrap_or(true)
+        pushed.unwrap_or(Pushed::Kept)
+    }
+
+    /// True while more waits than [`Overflow::Pause`] allows.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffer.lock().ring.is_full()
     }
 
     /// Nothing is put into the ring of a closed handler: nobody would take it out.
     fn fill<R>(&self, fill: impl FnOnce(&mut Ring<T>) -> R) -> Option<R> {
-        let mut ring = self.ring.lock();
+        let mut buffer = self.buffer.lock();
         if self.shared.closed.load(Ordering::Acquire) {
             return None;
         }
-        let filled = fill(&mut ring);
-        drop(ring);
-        self.signal.notify();
-        Some(filled)
+        Some(fill(&mut buffer.ring))
+    }
+
+    /// Wakes the handler if it waits and there is something for it.
+    pub(crate) fn wake(&self) {
+        let mut buffer = self.buffer.lock();
+        let waits = buffer.ring.has_work() && std::mem::take(&mut buffer.parked);
+        drop(buffer);
+        if waits {
+            self.signal.notify();
+        }
+    }
+
+    /// Tells the ring how far its handler is.
+    fn look(&self, ring: &mut Ring<T>) {
+        let place = self.place.load(Ordering::Acquire);
+        if place != NOTHING_LENT {
+            ring.walked(place);
+        }
+    }
+
+    /// Takes back what the handler was lent and has not claimed.
+    fn recall(&self, ring: &mut Ring<T>) {
+        let place = self.place.swap(NOTHING_LENT, Ordering::AcqRel);
+        if place != NOTHING_LENT {
+            ring.recall(place);
+        }
+    }
+
+    /// Claims what is between two places, if it was not taken back.
+    fn claim(&self, from: usize, to: usize) -> bool {
+        self.place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// What whoever takes from this waits on.
+    pub(crate) fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// See [`Deliveries::mark_synced`].
+    pub(crate) fn mark_synced(&self) {
+        self.shared.synced.store(true, Ordering::Release);
+        self.shared.tell();
+    }
+
+    /// See [`Deliveries::mark_panic`].
+    pub(crate) fn mark_panic(&self) {
+        self.shared.panics.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The handler fell behind: it is removed.
@@ -135,10 +236,11 @@ impl<T> Channel<T> {
 
     /// Nothing more is delivered; what is buffered is dropped. A running call completes.
     pub(crate) fn close(&self) {
-        let mut ring = self.ring.lock();
+        let mut buffer = self.buffer.lock();
         self.shared.closed.store(true, Ordering::Release);
-        let left = ring.take();
-        drop(ring);
+        self.recall(&mut buffer.ring);
+        let left = buffer.ring.take();
+        drop(buffer);
         self.signal.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration.
         drop(left);
@@ -146,83 +248,164 @@ impl<T> Channel<T> {
 }
 
 /// The consuming end of a handler, for an adapter's loop.
-pub struct Deliveries<T>(Arc<Channel<T>>);
+pub struct Deliveries<T> {
+    channel: Arc<Channel<T>>,
+    /// What is delivered now, and what may follow it.
+    walk: Option<Walk<T>>,
+}
+
+/// What is to be delivered.
+#[derive(Debug)]
+pub enum Delivery<'a, T> {
+    /// Tell the handler.
+    Notification(&'a Notification<T>),
+    /// Everything that belonged to the initial state was delivered before. Comes once.
+    Synced,
+}
 
 /// What [`Deliveries::try_next`] found.
-pub enum Next<T> {
+#[derive(Debug)]
+pub enum Next<'a, T> {
     /// Something to deliver.
-    Delivery(Delivery<T>),
+    Delivery(Delivery<'a, T>),
     /// Nothing yet: wait past this generation.
     Empty(u64),
     /// The handler was removed or the informer stopped.
     Closed,
 }
 
+/// The same without the notification, which is the current one of the walk.
+#[derive(Clone, Copy)]
+enum Found {
+    Notification,
+    Synced,
+    Empty(u64),
+    Closed,
+}
+
 impl<T> Deliveries<T> {
     pub(crate) fn new(channel: Arc<Channel<T>>) -> Self {
-        Deliveries(channel)
+        Deliveries { channel, walk: None }
     }
 
-    /// The next thing, if there is one.
-    pub fn try_next(&self) -> Next<T> {
-        let seen = self.0.signal.generation();
-        let mut ring = self.0.ring.lock();
-        // Under the lock, so that nothing is taken once `close` has returned.
-        if self.0.shared.closed.load(Ordering::Acquire) {
-            return Next::Closed;
+    /// The next thing, if there is one. Asking for it says that the one before is done with. Takes no lock as long as it
+    /// is of the batch of the one before.
+    pub fn try_next(&mut self) -> Next<'_, T> {
+        match self.find() {
+            Found::Empty(seen) => Next::Empty(seen),
+            Found::Closed => Next::Closed,
+            found @ (Found::Notification | Found::Synced) => Next::Delivery(self.delivery(found)),
         }
-        let delivery = ring.pop();
-        drop(ring);
-        delivery.map_or(Next::Empty(seen), Next::Delivery)
+    }
+
+    fn find(&mut self) -> Found {
+        if let Some(walk) = &mut self.walk {
+            if let Some(passed) = walk.take_made() {
+                drop_quietly(passed);
+            }
+            let from = walk.place();
+            if walk.advance().is_some_and(|to| self.channel.claim(from, to)) {
+                return Found::Notification;
+            }
+            self.pass();
+        }
+        let mut buffer = self.channel.buffer.lock();
+        // Under the lock, so that nothing is taken once `close` has returned.
+        if self.channel.shared.closed.load(Ordering::Acquire) {
+            return Found::Closed;
+        }
+        self.channel.recall(&mut buffer.ring);
+        let was_full = buffer.ring.is_full();
+        let turn = buffer.ring.turn();
+        let has_room = was_full && !buffer.ring.is_full();
+        let found = match turn {
+            Some(Turn::Walk(walk)) => {
+                if buffer.ring.is_lent() {
+                    self.channel.place.store(walk.place(), Ordering::Release);
+                }
+                self.walk = Some(walk);
+                Found::Notification
+            }
+            Some(_) => Found::Synced,
+            None => {
+                buffer.parked = true;
+                Found::Empty(self.channel.signal.generation())
+            }
+        };
+        drop(buffer);
+        if has_room {
+            (self.channel.room)(self.channel.shared.id);
+        }
+        found
+    }
+
+    /// Lets go of the batch: its objects are nothing to this handler any more.
+    fn pass(&mut self) {
+        let Some(mut walk) = self.walk.take() else { return };
+        if let Some(passed) = walk.take_made() {
+            drop_quietly(passed);
+        }
+        let last_of_it = walk.into_batch().and_then(Batch::into_notifications);
+        last_of_it.into_iter().flatten().for_each(drop_quietly);
+    }
+
+    fn delivery(&self, found: Found) -> Delivery<'_, T> {
+        match (found, &self.walk) {
+            (Found::Notification, Some(walk)) => Delivery::Notification(walk.current()),
+            (Found::Notification | Found::Synced | Found::Empty(_) | Found::Closed, _) => Delivery::Synced,
+        }
     }
 
     /// What to wait on after [`Next::Empty`].
     pub fn signal(&self) -> &Signal {
-        &self.0.signal
+        &self.channel.signal
+    }
+
+    /// The part that several may hold.
+    pub(crate) fn channel(&self) -> Arc<Channel<T>> {
+        Arc::clone(&self.channel)
     }
 
     /// The next thing, waiting for it; `None` when the handler is closed.
-    pub fn next_blocking(&self) -> Option<Delivery<T>> {
+    pub fn next_blocking(&mut self) -> Option<Delivery<'_, T>> {
         loop {
-            match self.try_next() {
-                Next::Delivery(delivery) => return Some(delivery),
-                Next::Empty(seen) => {
-                    self.0.signal.wait_past(seen, None);
-                }
-                Next::Closed => return None,
+            match self.find() {
+                Found::Empty(seen) => _ = self.channel.signal.wait_past(seen, None),
+                Found::Closed => return None,
+                found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
             }
         }
     }
 
     /// The same for a task.
     #[cfg(feature = "async")]
-    pub async fn next(&self) -> Option<Delivery<T>> {
+    pub async fn next(&mut self) -> Option<Delivery<'_, T>> {
         loop {
-            match self.try_next() {
-                Next::Delivery(delivery) => return Some(delivery),
-                Next::Empty(seen) => self.0.signal.past(seen).await,
-                Next::Closed => return None,
+            match self.find() {
+                Found::Empty(seen) => self.channel.signal.past(seen).await,
+                Found::Closed => return None,
+                found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
             }
         }
     }
 
     /// Everything of the initial state was delivered, and its calls returned.
     pub fn mark_synced(&self) {
-        self.0.shared.synced.store(true, Ordering::Release);
-        self.0.shared.tell();
+        self.channel.mark_synced();
     }
 
     /// Counts a panic of the handler; the item is passed over.
     pub fn mark_panic(&self) {
-        self.0.shared.panics.fetch_add(1, Ordering::Relaxed);
+        self.channel.mark_panic();
     }
 }
 
 impl<T> Drop for Deliveries<T> {
     /// The loop has ended: nothing runs any more.
     fn drop(&mut self) {
-        self.0.shared.finished.store(true, Ordering::Release);
-        self.0.shared.tell();
+        self.pass();
+        self.channel.shared.finished.store(true, Ordering::Release);
+        self.channel.shared.tell();
     }
 }
 
@@ -255,8 +438,9 @@ impl Registration {
     ) -> Self {
         let shared = Arc::clone(&channel.shared);
         let count = move || {
-            let ring = channel.ring.lock();
-            (ring.len(), ring.stats())
+            let mut buffer = channel.buffer.lock();
+            channel.look(&mut buffer.ring);
+            (buffer.ring.len(), buffer.ring.stats())
         };
         Registration { shared, remove, count: Arc::new(count), in_async_runtime }
     }
@@ -282,7 +466,7 @@ impl Registration {
         (self.count)().0
     }
 
-    /// Counters of the handler's ring.
+    /// Counters of the handler's ring: the most that ever waited, what was merged, how often the informer was paused.
     pub fn stats(&self) -> RingStats {
         (self.count)().1
     }

@@ -12,11 +12,14 @@
 //! Threads are started by the first batch that could use them and end when the factory stops: an informer of little
 //! things never has one. Each driver offers one batch at a time, so as many batches wait as there are informers.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::factory::{Life, Lives};
 use crate::guard::CatchUnwind;
 use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, thread};
 use informer_core::Obj;
 use informer_core::decode::{Codec, DecodeJob, Decoded, DecodedPart, Indexers};
 
@@ -137,7 +140,7 @@ impl Helpers {
             drop(ended);
         };
         // Where the system gives no thread, the driver decodes alone, and the next batch tries again.
-        if std::thread::Builder::new().name("informer-decode".into()).spawn(run).is_err() {
+        if thread::Builder::new().name("informer-decode".into()).spawn(run).is_err() {
             self.state.lock().threads -= 1;
         }
     }
@@ -316,12 +319,12 @@ mod tests {
     use std::sync::Barrier;
     use std::thread::{ThreadId, current};
 
-    fn widgets() -> Resource {
+    pub(super) fn widgets() -> Resource {
         Resource::namespaced("example.com", "v1", "widgets", "Widget")
     }
 
     /// Reads a list of `objects` widgets, each of 1 KiB, and gives the store.
-    fn list<T: Send + Sync + 'static>(objects: usize, codec: &Codec<T>, helpers: &Arc<Helpers>) -> Store<T> {
+    pub(super) fn list<T: Send + Sync + 'static>(objects: usize, codec: &Codec<T>, helpers: &Arc<Helpers>) -> Store<T> {
         let item = |n: usize| {
             let pad = "x".repeat(1024);
             format!(r#"{{"metadata":{{"name":"w{n:04}","uid":"u","resourceVersion":"{n}"}},"pad":"{pad}"}}"#)

@@ -11,6 +11,9 @@
 //! assert_eq!(idle.take(), None);
 //! ```
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::sync::Mutex;
 use std::time::{Duration, Instant};
 

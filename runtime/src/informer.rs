@@ -1,20 +1,24 @@
 //! [`InformerHandle`]: what a user holds of an informer; [`InformerSpec`]: what they ask for.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
-use crate::handler::{Channel, Deliveries, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
-use crate::observe::{Observed, Observer, tell};
+use crate::observe::{Clock, Observed, Observer, tell};
 use crate::roster::Roster;
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, Weak};
 use informer_core::decode::Codec;
 use informer_core::factory::Scope;
+use informer_core::fifo::QueueKind;
 use informer_core::informer::{HandlerId, InformerConfig};
-use informer_core::listener::{Delivery, Notification};
+use informer_core::listener::Notification;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
 use informer_core::saved::Saved;
@@ -115,6 +119,12 @@ impl<T: 'static> InformerSpec<T> {
         self
     }
 
+    /// In which order the changes of a watch are applied. That of the wire by default.
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.config.queue = queue;
+        self
+    }
+
     /// A list with an object that does not decode fails as a whole, as in client-go.
     pub fn strict(mut self) -> Self {
         self.config.strict_decode = true;
@@ -174,8 +184,13 @@ impl<T> fmt::Debug for InformerSpec<T> {
 
 /// A command to an informer's driver.
 pub(crate) enum Command<T> {
-    Add { channel: Arc<Channel<T>>, resync: Option<Duration> },
+    Add {
+        channel: Arc<Channel<T>>,
+        resync: Option<Duration>,
+    },
     Remove(HandlerId),
+    /// The handler's ring was full and is not any more.
+    Room(HandlerId),
     Refresh,
 }
 
@@ -293,7 +308,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most two commands
+    /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most three commands
     /// per handler and one refresh, however long the informer is not started.
     ///
     /// The stop takes the lock of the mailbox after it raised its flag, and before it closes what it finds: either it
@@ -303,8 +318,12 @@ impl<T> Inner<T> {
         if self.status.stopped.load(Ordering::Acquire) {
             return false;
         }
-        let again = |known: &Command<T>| matches!(known, Command::Refresh);
-        if !(again(&command) && mailbox.iter().any(again)) {
+        let again = |known: &Command<T>| match (known, &command) {
+            (Command::Refresh, Command::Refresh) => true,
+            (Command::Room(known), Command::Room(id)) => known == id,
+            (Command::Add { .. } | Command::Remove(_) | Command::Room(_) | Command::Refresh, _) => false,
+        };
+        if !mailbox.iter().any(again) {
             mailbox.push(command);
         }
         drop(mailbox);
@@ -318,7 +337,7 @@ impl<T> Inner<T> {
         let commands = std::mem::take(&mut *self.mailbox.lock());
         let added = commands.into_iter().filter_map(|command| match command {
             Command::Add { channel, .. } => Some(channel),
-            Command::Remove(_) | Command::Refresh => None,
+            Command::Remove(_) | Command::Room(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
         self.status.moved.notify();
@@ -481,7 +500,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
 
     /// Stops this informer alone, and does not wait: its request is cancelled, its handlers end, and what is cached can be
     /// read as before. Asked for again, the factory gives a fresh one, which the next start starts. May be called anywhere,
-    /// and again. A controller that has it among its sources hears nothing of it any more.
+    /// and again. A controller that has it among its sources stops, too: it would act on a cache that stands still.
     pub fn request_stop(&self) {
         if let Some(roster) = self.0.roster.upgrade() {
             roster.stop(&self.0);
@@ -506,8 +525,14 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         if options.name.is_empty() {
             options.name = format!("{}-{}", self.0.resource, id.0);
         }
-        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed)));
         let inner: Weak<Inner<T>> = Arc::downgrade(&self.0);
+        let driver = Weak::clone(&inner);
+        let room = move |id| {
+            if let Some(inner) = driver.upgrade() {
+                _ = inner.post(Command::Room(id));
+            }
+        };
+        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed), Box::new(room)));
         let held = Arc::downgrade(&channel);
         let remove = move |id| {
             if let Some(channel) = held.upgrade() {
@@ -527,14 +552,22 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         (registration, deliveries)
     }
 
+    pub(crate) fn observer(&self) -> Option<Observer> {
+        self.0.shared.observer.clone()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.0.shared.clock
+    }
+
     /// Adds a handler that is a plain function; the caller runs the loop.
     pub fn handler<F>(&self, options: HandlerOptions, function: F) -> (Registration, Box<dyn HandlerLoop>)
     where
-        F: FnMut(Notification<T>) + Send + 'static,
+        F: FnMut(&Notification<T>) + Send + 'static,
     {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
-        let observer = self.0.shared.observer.clone();
+        let observer = self.observer();
         let name = registration.name().to_string();
         let life = self.lives().enter();
         (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))
@@ -607,7 +640,7 @@ impl<T, F> FunctionLoop<T, F> {
     }
 }
 
-impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
+impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for FunctionLoop<T, F> {
     fn step(&mut self) -> Step {
         match self.deliveries.try_next() {
             Next::Empty(seen) => return Step::Empty(seen),
@@ -617,7 +650,7 @@ impl<T: Send + Sync, F: FnMut(Notification<T>) + Send> HandlerLoop for FunctionL
                     self.panicked(&text);
                 }
             }
-            Next::Delivery(_) => {
+            Next::Delivery(Delivery::Synced) => {
                 if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
                     self.panicked(&text);
                 }

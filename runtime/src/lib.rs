@@ -8,7 +8,7 @@
 //! | [`config`], [`tls`] | how to reach a cluster, and who we are |
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
-//! | [`informer`], [`handler`], [`lister`], [`pages`], [`store`] | what users hold |
+//! | [`informer`], [`handler`], [`events`], [`acknowledged`], [`lister`], [`pages`], [`store`] | what users hold |
 //! | [`catch_up`], [`own_writes`] | waiting until a cache has a write, and reading it before |
 //! | [`roster`] | which informers a factory has, and who uses them |
 //! | [`controller`] | from a notification to a run for a worker |
@@ -18,6 +18,7 @@
 //! | [`mutation`] | who changes a cached object |
 #![forbid(unsafe_code)]
 
+pub mod acknowledged;
 pub mod addresses;
 pub mod api;
 pub mod catch_up;
@@ -25,6 +26,7 @@ pub mod config;
 pub mod controller;
 pub mod driver;
 pub mod error;
+pub mod events;
 pub mod factory;
 pub mod guard;
 pub mod handler;
@@ -39,6 +41,8 @@ pub mod own_writes;
 pub mod pages;
 mod replaced;
 pub mod roster;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub mod store;
 pub mod sync;
 pub mod tls;

@@ -5,45 +5,55 @@
 //! is a handler's thread, it is the other way round: cold memory, and two threads in each other's way at the allocator. A
 //! fifth of all time that an event of a watch takes is in that.
 //!
-//! So the driver keeps one more handle of what it replaced, and gives objects that nobody else holds any more to
+//! So the driver keeps a handle of each batch that it hands to handlers ([`Batches`]). One that all of them have passed is
+//! taken apart, and objects that nobody else holds any more go to
 //! [`Helpers::decode`](crate::helpers::Helpers::decode). Nothing is kept by a driver at rest. A busy one keeps alive as many
-//! objects as some batches have, and one handle more of those that handlers have still to be told of: if it let go of
-//! these, a handler that is late would drop them itself, and that makes it later.
+//! objects as some batches have, and those that handlers have still to be told of: if it let go of these, a handler that is
+//! late would drop them itself, and that makes it later.
 
 use informer_core::Obj;
 use informer_core::decode::DecodeJob;
-use informer_core::listener::Notification;
+use informer_core::listener::{Batch, Batches, Notification};
 use std::collections::VecDeque;
 
-/// The most handles that are kept. Handlers hold most of their objects anyway, until they are told or their notifications
-/// are merged.
+/// The most objects that are kept beside those of batches: some that a merging handler has copied, or a user holds.
 const KEPT: usize = 16 * 1024;
 
 /// For each object that is to be made, how many are looked at for one that can be dropped: as long as less than half of
 /// what is kept is held by handlers, what comes in also goes out.
 const LOOKS: usize = 2;
 
-/// The oldest first, as far as they were not held when they were looked at.
-pub(crate) struct Replaced<T>(VecDeque<Obj<T>>);
+/// What handlers are told of, until they have passed it; then what it has replaced.
+pub(crate) struct Replaced<T> {
+    batches: Batches<T>,
+    /// The oldest first, as far as they were not held when they were looked at.
+    objects: VecDeque<Obj<T>>,
+}
 
 impl<T> Replaced<T> {
     pub(crate) fn new() -> Self {
-        Replaced(VecDeque::new())
+        Replaced { batches: Batches::new(), objects: VecDeque::new() }
     }
 
-    /// Keeps what these have replaced or deleted.
-    pub(crate) fn keep(&mut self, notifications: &[Notification<T>]) {
-        self.0.extend(notifications.iter().filter_map(Notification::old).cloned());
-        self.shorten(KEPT);
+    /// Makes a batch of the notifications that events have caused, if there are any; what is left is empty, and memory.
+    pub(crate) fn publish(&mut self, notifications: &mut Vec<Notification<T>>) -> Option<Batch<T>> {
+        let batch = self.batches.publish(notifications);
+        while let Some(surplus) = self.batches.surplus() {
+            surplus.into_notifications().into_iter().flatten().for_each(drop_quietly);
+        }
+        batch
     }
 
     /// Objects that nobody else holds, at most one for each that `job` will make.
     pub(crate) fn take(&mut self, job: &DecodeJob) -> Vec<Obj<T>> {
+        let objects = &mut self.objects;
+        self.batches.reclaim(LOOKS * job.len(), |notification| objects.extend(replaced_by(notification)));
+        self.shorten(KEPT);
         let mut taken = Vec::new();
-        for _ in 0..self.0.len().min(LOOKS * job.len()) {
-            let Some(object) = self.0.pop_front() else { break };
+        for _ in 0..self.objects.len().min(LOOKS * job.len()) {
+            let Some(object) = self.objects.pop_front() else { break };
             if !Obj::is_last(&object) {
-                self.0.push_back(object);
+                self.objects.push_back(object);
                 continue;
             }
             taken.push(object);
@@ -56,17 +66,32 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
+        self.batches.rest(drop_quietly);
         self.shorten(0);
     }
 
     fn shorten(&mut self, most: usize) {
-        let surplus = self.0.len().saturating_sub(most);
-        self.0.drain(..surplus).for_each(drop_quietly);
+        let surplus = self.objects.len().saturating_sub(most);
+        self.objects.drain(..surplus).for_each(drop_quietly);
     }
 }
 
+/// What nobody needs any more once everybody knows of the change. Each object once: two handles would hold each other.
+fn replaced_by<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
+    let (replaced, other) = match notification {
+        // The object is in the store, or the old one of another notification.
+        Notification::Added { object, .. } => ([None, None], Some(object)),
+        Notification::Updated { old, new, .. } => ([Some(old), None], Some(new)),
+        Notification::Deleted { object, old, .. } if Obj::ptr_eq(&object, &old) => ([Some(old), None], Some(object)),
+        Notification::Deleted { object, old, .. } => ([Some(old), Some(object)], None),
+        _ => ([None, None], None),
+    };
+    other.into_iter().for_each(drop_quietly);
+    replaced.into_iter().flatten()
+}
+
 /// A type's own `drop` is user code, and its panic costs nobody else anything.
-pub(crate) fn drop_quietly<T>(object: Obj<T>) {
-    // Nobody is left to be told: the object is gone either way.
-    let _ = crate::guard::call(|| drop(object));
+pub(crate) fn drop_quietly<T>(dropped: T) {
+    // Nobody is left to be told: it is gone either way.
+    let _ = crate::guard::call(|| drop(dropped));
 }

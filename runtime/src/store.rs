@@ -3,6 +3,9 @@
 //! There is one writer, the informer's driver. The lock is held for a few events at a time, never while user code runs
 //! and never while objects are dropped; a list with many changes is built aside and swapped in.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use crate::guard::CatchUnwind;
 use crate::pages::Views;
 use crate::sync::{Mutex, RwLock};

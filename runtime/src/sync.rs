@@ -1,4 +1,6 @@
-//! Everything this crate takes from `std::sync`, so that a model checker can take its place.
+//! Everything this crate takes from `std::sync`, and the threads that it starts, so that a model checker can take its place:
+//! with `--cfg shuttle` it is shuttle's, which runs threads in orders of its choice (`.ci/schedules`, and the files called
+//! `schedules.rs` beside what they check).
 //!
 //! No other module of this crate or of the adapters names `std::sync`. The locks here ignore poisoning: user code never
 //! runs while one is held, so a poisoned lock could only come from a panic of our own between two statements that
@@ -33,27 +35,46 @@
 //! thread.join().unwrap();
 //! ```
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(feature = "async")]
 mod task;
+
+#[cfg(feature = "async")]
+pub use task::Place;
 
 use std::fmt;
 use std::time::Instant;
 
-pub use std::sync::{Arc, MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
+#[cfg(shuttle)]
+use shuttle::sync as imp;
+#[cfg(not(shuttle))]
+use std::sync as imp;
+
+pub use imp::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
+pub use std::sync::OnceLock;
+
+/// Threads.
+pub mod thread {
+    #[cfg(shuttle)]
+    pub use shuttle::thread::Builder;
+    #[cfg(not(shuttle))]
+    pub use std::thread::Builder;
+}
 
 /// The atomic integers and their orderings.
 pub mod atomic {
-    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use super::imp::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// A mutual exclusion lock whose `lock` cannot fail (see the module about poisoning).
 #[derive(Default)]
-pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+pub struct Mutex<T: ?Sized>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
     /// An open lock around `value`.
     pub const fn new(value: T) -> Self {
-        Mutex(std::sync::Mutex::new(value))
+        Mutex(imp::Mutex::new(value))
     }
 
     /// The value, without its lock.
@@ -87,12 +108,12 @@ impl<T: ?Sized> fmt::Debug for Mutex<T> {
 
 /// A lock for many readers or one writer; taking it cannot fail (see the module about poisoning).
 #[derive(Default)]
-pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
+pub struct RwLock<T: ?Sized>(imp::RwLock<T>);
 
 impl<T> RwLock<T> {
     /// An open lock around `value`.
     pub const fn new(value: T) -> Self {
-        RwLock(std::sync::RwLock::new(value))
+        RwLock(imp::RwLock::new(value))
     }
 
     /// The value, without its lock.
@@ -135,12 +156,12 @@ impl<T: ?Sized> fmt::Debug for RwLock<T> {
 
 /// A condition variable for [`Mutex`]. A wait may end without a notification: look at the condition again.
 #[derive(Debug, Default)]
-pub struct Condvar(std::sync::Condvar);
+pub struct Condvar(imp::Condvar);
 
 impl Condvar {
     /// A condition variable with no waiter.
     pub const fn new() -> Self {
-        Condvar(std::sync::Condvar::new())
+        Condvar(imp::Condvar::new())
     }
 
     /// Releases the lock, waits for a notification, takes the lock again.

@@ -2,7 +2,7 @@
 //! the driver in the worst order.
 
 use informer_core::informer::Notice;
-use informer_core::listener::{Cause, Notification};
+use informer_core::listener::{Cause, Notification, Overflow};
 use informer_core::lister::TokenError;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{End, ListStrategy, Phase};
@@ -13,7 +13,7 @@ use informer_core::{DynamicObject, Key, Obj, Resource};
 use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{HandlerOptions, Next, Registration};
-use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
+use informer_runtime::informer::{HandlerLoop, InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
 use informer_runtime::sync::{Arc, Mutex, OnceLock, Weak};
@@ -21,6 +21,8 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/forms.rs"]
+mod forms;
 #[path = "drive/mutation.rs"]
 mod mutation;
 #[path = "drive/own_writes.rs"]
@@ -29,6 +31,9 @@ mod own_writes;
 mod preloaded;
 #[path = "drive/stop_one.rs"]
 mod stop_one;
+#[cfg(feature = "async")]
+#[path = "drive/streams.rs"]
+mod streams;
 
 fn pods() -> Resource {
     Resource::namespaced("", "v1", "pods", "Pod")
@@ -52,6 +57,7 @@ fn factory_with(mut options: FactoryOptions) -> FactoryCore {
 struct Hand {
     drive: Box<dyn Drive>,
     last: Option<RequestId>,
+    paused: Option<RequestId>,
     now: Time,
 }
 
@@ -59,7 +65,7 @@ impl Hand {
     fn take(factory: &FactoryCore) -> Self {
         let mut drives = factory.take_unstarted();
         assert_eq!(drives.len(), 1);
-        Hand { drive: drives.remove(0), last: None, now: Time::ZERO }
+        Hand { drive: drives.remove(0), last: None, paused: None, now: Time::ZERO }
     }
 
     fn tell(&mut self, event: IoEvent<'_>) -> (Vec<Request>, Option<Deadline>) {
@@ -80,7 +86,9 @@ impl Hand {
                     self.drive.rest();
                     return (sent, deadline);
                 }
-                IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {}
+                IoAction::Pause(id) => assert!(self.paused.replace(id).is_none(), "paused once"),
+                IoAction::Resume(id) => assert_eq!(self.paused.take(), Some(id), "only what was paused is resumed"),
+                IoAction::Cancel(id) => self.paused = self.paused.filter(|paused| *paused != id),
             }
         }
     }
@@ -108,10 +116,24 @@ impl Hand {
     }
 
     fn watch(&mut self, kind: &str, name: &str, version: u32, label: &str) {
-        let object = object(name, &version.to_string(), label);
-        let event = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+        self.watch_all(&[(kind, name, version, label)]);
+    }
+
+    /// Events that come together.
+    fn watch_all(&mut self, events: &[(&str, &str, u32, &str)]) {
+        let event = |(kind, name, version, label): &(&str, &str, u32, &str)| {
+            let object = object(name, &version.to_string(), label);
+            format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+        };
+        let events: String = events.iter().map(event).collect();
         let id = self.last.expect("a watch is open");
-        self.tell(IoEvent::Body(id, event.as_bytes()));
+        self.tell(IoEvent::Body(id, events.as_bytes()));
+    }
+
+    /// Updates of `a`, together.
+    fn update(&mut self, versions: std::ops::RangeInclusive<u32>) {
+        let events: Vec<_> = versions.map(|version| ("MODIFIED", "a", version, "")).collect();
+        self.watch_all(&events);
     }
 }
 
@@ -241,7 +263,7 @@ fn a_handler_that_removes_itself_is_not_called_again_and_a_wait_inside_it_is_ref
     let me: Arc<OnceLock<Registration>> = Arc::default();
     let (inside, refusals) = (Arc::clone(&me), Arc::new(Mutex::new(Vec::new())));
     let told = Arc::clone(&refusals);
-    let (registration, mut handler) = informer.handler(HandlerOptions::named("h"), move |_: Notification<_>| {
+    let (registration, mut handler) = informer.handler(HandlerOptions::named("h"), move |_: &Notification<_>| {
         let me = inside.get().unwrap();
         me.remove();
         me.remove();
@@ -274,7 +296,7 @@ fn a_handler_that_was_removed_keeps_no_object_alive_while_its_registration_is_he
         Ok(value)
     };
     let informer = factory.informer(spec().transform(count)).unwrap();
-    let (removed, handler) = informer.handler(HandlerOptions::named("sleeps"), |_: Notification<_>| {});
+    let (removed, handler) = informer.handler(HandlerOptions::named("sleeps"), |_: &Notification<_>| {});
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b"]);
     hand.watch("MODIFIED", "a", 6, "");
@@ -292,7 +314,7 @@ fn a_handler_that_was_removed_keeps_no_object_alive_while_its_registration_is_he
 fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let (before, mut handler) = informer.handler(HandlerOptions::default(), |_: Notification<_>| {});
+    let (before, mut handler) = informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});
     assert!(matches!(handler.step(), Step::Empty(_)));
     factory.request_stop();
     factory.request_stop();
@@ -300,7 +322,7 @@ fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
     drop(handler);
     assert!(before.is_finished() && !before.was_removed());
     assert!(factory.take_unstarted().is_empty());
-    let (after, deliveries) = informer.channel(HandlerOptions::default());
+    let (after, mut deliveries) = informer.channel(HandlerOptions::default());
     assert!(matches!(deliveries.try_next(), Next::Closed) && !after.is_finished());
     informer.refresh();
     after.remove();
@@ -314,7 +336,7 @@ fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
 fn a_driver_that_ends_by_itself_leaves_no_waiter() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     let hand = Hand::take(&factory);
     assert!(matches!(factory.check_synced(), Ok(Some(_))));
     drop(hand);
@@ -330,7 +352,7 @@ fn an_observer_that_panics_harms_nobody() {
     let factory = factory_with(FactoryOptions::observed(observer));
     let informer = factory.informer(spec()).unwrap();
     let (registration, mut handler) =
-        informer.handler(HandlerOptions::default(), |_: Notification<_>| panic!("me too"));
+        informer.handler(HandlerOptions::default(), |_: &Notification<_>| panic!("me too"));
     let mut hand = Hand::take(&factory);
     hand.list(&["a"]);
     while handler.step() == Step::Delivered {}
@@ -403,7 +425,7 @@ fn a_transform_runs_once_for_each_object_that_was_sent_and_for_no_repeat() {
     let informer = factory.informer(spec).unwrap();
     let resyncs = Arc::new(AtomicU32::new(0));
     let told = resyncs.clone();
-    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: Notification<_>| {
+    let (_registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: &Notification<_>| {
         told.fetch_add(u32::from(event.cause() == Cause::Resync), Ordering::Relaxed);
     });
     let mut hand = Hand::take(&factory);
@@ -682,5 +704,265 @@ fn namespaces_and_pages_are_whole_while_objects_come_and_go() {
             let kind = if version / 10 % 2 == 0 { "DELETED" } else { "ADDED" };
             hand.watch(kind, &names[(version % 10) as usize], version, "");
         }
+    });
+}
+
+/// Lines of what handlers were told.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// A handler that writes here.
+    fn add(
+        &self,
+        informer: &InformerHandle<DynamicObject>,
+        overflow: Overflow,
+    ) -> (Registration, Box<dyn HandlerLoop>) {
+        let log = self.clone();
+        let mut options = HandlerOptions::default();
+        options.overflow = overflow;
+        informer.handler(options, move |event: &Notification<_>| log.0.lock().push(event.to_string()))
+    }
+
+    /// What came since the last call.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Delivers all that is there.
+fn run(handler: &mut Box<dyn HandlerLoop>) {
+    while handler.step() == Step::Delivered {}
+}
+
+#[test]
+fn a_handler_that_removes_itself_gets_nothing_more_of_the_batch_that_it_walks() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let me: Arc<OnceLock<Registration>> = Arc::default();
+    let (inside, log) = (Arc::clone(&me), Log::default());
+    let told = log.clone();
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: &Notification<_>| {
+        told.0.lock().push(event.to_string());
+        if event.object().version().as_str() == "7" {
+            inside.get().unwrap().remove();
+        }
+    });
+    me.set(registration.clone()).unwrap();
+    let (stays, mut other) = Log::default().add(&informer, Overflow::default());
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    hand.update(6..=9);
+    run(&mut handler);
+    assert_eq!(log.take(), ["added web/a@5", "updated web/a@6 (was 5)", "updated web/a@7 (was 6)"]);
+    assert_eq!((handler.step(), registration.pending(), stays.pending()), (Step::Closed, 0, 4));
+    run(&mut other);
+    assert_eq!(stays.pending(), 0);
+}
+
+#[test]
+fn a_batch_that_a_handler_walks_is_merged_from_where_it_stands_and_counts_as_far_as_it_waits() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let log = Log::default();
+    let (registration, mut handler) = log.add(&informer, Overflow::Coalesce { limit: 4 });
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    run(&mut handler);
+    hand.update(6..=10);
+    assert_eq!((handler.step(), handler.step(), registration.pending()), (Step::Delivered, Step::Delivered, 3));
+    hand.update(11..=11);
+    assert_eq!((registration.pending(), registration.stats().merged), (4, 0), "exact up to the limit");
+    hand.update(12..=20);
+    assert_eq!((registration.pending(), registration.stats().merged), (4, 9));
+    run(&mut handler);
+    let merged = ["updated web/a@10 (was 9)", "updated web/a@20 (was 10)"];
+    assert_eq!(log.take().split_off(5), merged);
+    assert_eq!(registration.stats().high_water, 5);
+}
+
+#[test]
+fn a_handler_that_is_done_and_one_that_sleeps_keep_no_old_object_alive() {
+    let factory = factory();
+    let made: Arc<Mutex<Vec<Weak<()>>>> = Arc::default();
+    let list = Arc::clone(&made);
+    let count = move |_| {
+        let value = Arc::new(());
+        list.lock().push(Arc::downgrade(&value));
+        Ok(value)
+    };
+    let informer = factory.informer(spec().transform(count)).unwrap();
+    let mut options = HandlerOptions::named("sleeps");
+    options.overflow = Overflow::Coalesce { limit: 3 };
+    let (sleeps, mut sleeper) = informer.handler(options, |_: &Notification<_>| {});
+    let (_wakes, mut handler) = informer.handler(HandlerOptions::named("wakes"), |_: &Notification<_>| {});
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    run(&mut sleeper);
+    for version in 6..100 {
+        hand.update(version..=version);
+        run(&mut handler);
+    }
+    let alive = || made.lock().iter().filter(|value| value.strong_count() > 0).count();
+    // One is as good as running, three are exact, and the last of them ends at what is in the store.
+    assert_eq!((sleeps.pending(), alive()), (4, 5));
+    run(&mut sleeper);
+    assert_eq!(alive(), 1, "what is in the store");
+}
+
+#[test]
+fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let (log, other) = (Log::default(), Log::default());
+    let (registration, mut handler) = log.add(&informer, Overflow::Pause { limit: 4 });
+    let (_prompt, mut prompt) = other.add(&informer, Overflow::default());
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    run(&mut handler);
+    hand.update(6..=10);
+    assert_eq!((hand.paused, registration.pending()), (None, 5), "one of five is as good as running");
+    hand.update(11..=11);
+    assert_eq!((hand.paused, registration.pending()), (hand.last, 6));
+    hand.update(12..=30);
+    assert_eq!((registration.pending(), versions(&informer)), (6, vec!["web/a@11".to_string()]), "it was read already");
+    run(&mut prompt);
+    for left in [5, 4, 3] {
+        handler.step();
+        hand.tell(IoEvent::Tick);
+        assert_eq!((hand.paused, registration.pending()), (hand.last, left));
+    }
+    handler.step();
+    hand.tell(IoEvent::Tick);
+    assert_eq!((hand.paused, registration.pending()), (hand.last, 21), "at two it went on, and is full again");
+    while hand.paused.is_some() {
+        assert_eq!(handler.step(), Step::Delivered);
+        hand.tell(IoEvent::Tick);
+    }
+    run(&mut handler);
+    run(&mut prompt);
+    assert_eq!((log.take().len(), other.take().len()), (26, 26), "each one, unmerged");
+    assert_eq!((registration.stats().pauses, registration.stats().merged, registration.panics()), (2, 0, 0));
+}
+
+#[test]
+fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_after_a_stop() {
+    let full = || {
+        let factory = factory();
+        let informer = factory.informer(spec()).unwrap();
+        let mut options = HandlerOptions::default();
+        options.overflow = Overflow::Pause { limit: 1 };
+        let panics = |_: &Notification<_>| panic!("a panic that belongs to the test");
+        let handlers = [informer.handler(options.clone(), panics), informer.handler(options, panics)];
+        let mut hand = Hand::take(&factory);
+        hand.list(&["a"]);
+        hand.update(6..=9);
+        assert_eq!(hand.paused, hand.last);
+        (factory, informer, hand, handlers)
+    };
+
+    let (_factory, informer, mut hand, [(first, _), (second, _)]) = full();
+    hand.update(10..=10);
+    first.remove();
+    hand.tell(IoEvent::Tick);
+    assert_eq!(hand.paused, hand.last, "the other one is full, too");
+    second.remove();
+    hand.tell(IoEvent::Tick);
+    assert_eq!((hand.paused, versions(&informer)), (None, vec!["web/a@10".to_string()]));
+
+    let (_factory, _informer, mut hand, [(first, mut one), (_second, mut other)]) = full();
+    run(&mut one);
+    run(&mut other);
+    hand.tell(IoEvent::Tick);
+    assert_eq!((hand.paused, first.panics(), first.has_synced()), (None, 5, true));
+
+    let (factory, _informer, mut hand, [(_first, mut one), _second]) = full();
+    factory.request_stop();
+    hand.tell(IoEvent::Stop);
+    assert!(hand.drive.is_stopped() && hand.paused.is_none());
+    assert_eq!(one.step(), Step::Closed);
+}
+
+/// Handlers come and go on threads of their own while the world changes: each sees a legal chain from the initial state to
+/// the end.
+#[test]
+fn handlers_that_come_while_events_come_see_one_unbroken_world() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let names: Vec<String> = (0..6).map(|n| format!("p{n}")).collect();
+    hand.list(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let (informer, over) = (&informer, &over);
+                scope.spawn(move || {
+                    let policies = [
+                        Overflow::Coalesce { limit: 3 },
+                        Overflow::Unbounded,
+                        Overflow::default(),
+                        Overflow::Pause { limit: 100 },
+                    ];
+                    let (mut rounds, mut last) = (0, false);
+                    while !last {
+                        last = over.load(Ordering::SeqCst);
+                        let mut options = HandlerOptions::default();
+                        options.overflow = policies[(n + rounds) % 4];
+                        let seen = Arc::new(Mutex::new(std::collections::BTreeMap::new()));
+                        let view = Arc::clone(&seen);
+                        let (registration, mut handler) = informer.handler(options, move |event: &Notification<_>| {
+                            let (key, mut view) = (event.key().to_string(), view.lock());
+                            let before = if let Notification::Deleted { .. } = event {
+                                view.remove(&key)
+                            } else {
+                                view.insert(key, event.object().version().to_string())
+                            };
+                            assert_eq!(before, event.old().map(|old| old.version().to_string()), "{event}");
+                        });
+                        rounds += 1;
+                        // Some leave early, the last one stays to the end.
+                        let mut steps = 0;
+                        while last || steps < 40 * rounds {
+                            match handler.step() {
+                                Step::Delivered => steps += 1,
+                                Step::Empty(_) if last && registration.has_synced() => break,
+                                Step::Empty(seen) => {
+                                    let soon = Instant::now() + Duration::from_millis(1);
+                                    handler.signal().wait_past(seen, Some(soon));
+                                    steps += 1;
+                                }
+                                Step::Closed => break,
+                            }
+                        }
+                        assert_eq!(registration.panics(), 0);
+                        registration.remove();
+                        assert_eq!(handler.step(), Step::Closed);
+                        if last {
+                            let seen: Vec<_> =
+                                seen.lock().iter().map(|(key, version)| format!("{key}@{version}")).collect();
+                            assert_eq!(seen, versions(informer));
+                        }
+                    }
+                    rounds
+                })
+            })
+            .collect();
+        for version in 6..3_000_u32 {
+            let name = &names[(version as usize * 7) % names.len()];
+            let kind = if version % 5 == 0 { "DELETED" } else { "MODIFIED" };
+            hand.watch_all(&[(kind, name, 2 * version, ""), ("MODIFIED", name, 2 * version + 1, "")]);
+        }
+        // What a full handler held up.
+        while hand.paused.is_some() {
+            hand.tell(IoEvent::Tick);
+            std::thread::yield_now();
+        }
+        over.store(true, Ordering::SeqCst);
+        while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            hand.tell(IoEvent::Tick);
+            std::thread::yield_now();
+        }
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() > 1));
     });
 }

@@ -1,8 +1,10 @@
 //! What the compiler promises to users of the shared parts: which types may cross threads, and which are errors.
 
 use informer_core::DynamicObject;
+use informer_runtime::acknowledged::{Item, ItemSource, Items};
 use informer_runtime::config::{Config, ConfigError};
 use informer_runtime::controller::{Context, ControllerCore, Work};
+use informer_runtime::events::Events;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Life, Lives};
 use informer_runtime::handler::{Deliveries, HandlerOptions, Next, Registration};
 use informer_runtime::informer::{InformerHandle, InformerSpec};
@@ -25,6 +27,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Deliveries<DynamicObject>, Next<DynamicObject>)>();
     crosses_threads::<(FactoryCore, FactoryOptions, Lives, Life, Clock, Signal)>();
     crosses_threads::<(ControllerCore, Context<DynamicObject>, Work)>();
+    crosses_threads::<(Events<DynamicObject>, Item<DynamicObject>, ItemSource<DynamicObject>, Items<DynamicObject>)>();
     crosses_threads::<(Config, Lagging)>();
 }
 

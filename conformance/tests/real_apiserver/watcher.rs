@@ -221,9 +221,9 @@ impl<T: Send + Sync + 'static> Watcher<T> {
     pub(crate) fn add_handler(&mut self) {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (writer, log) = (Arc::clone(&seen), Arc::clone(&self.log));
-        let handler = move |notification: Notification<T>| {
+        let handler = move |notification: &Notification<T>| {
             let restored = failures(&lock(&log)).filter(|failure| failure.reason == reason::WENT_BACKWARDS).count();
-            lock(&writer).take(&notification, restored);
+            lock(&writer).take(notification, restored);
         };
         let registration = match &self.running {
             Running::Tokio(runtime, _, informer) => {

@@ -108,6 +108,10 @@ impl fmt::Display for Finished {
                 write!(f, "panicked: {message}")?;
                 "retrying"
             }
+            Verdict::Unanswered => {
+                f.write_str("was dropped without an answer")?;
+                "retrying"
+            }
         };
         match self.due {
             Some(due) => write!(f, "; {next} in {:?}", due.since(self.at)),
@@ -132,6 +136,8 @@ pub struct Counts {
     pub given_up: u64,
     /// Runs that panicked or were cut short.
     pub panics: u64,
+    /// Runs that were dropped without an answer.
+    pub unanswered: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +240,10 @@ impl Controller {
                 self.counts.panics += 1;
                 self.queue.add_rate_limited(now, key.clone())
             }
+            Verdict::Unanswered => {
+                self.counts.unanswered += 1;
+                self.queue.add_rate_limited(now, key.clone())
+            }
             Verdict::GiveUp(_) => {
                 self.counts.given_up += 1;
                 self.queue.forget(&key);
@@ -322,8 +332,8 @@ impl Controller {
         assert!(self.queue.processing() <= self.workers, "more runs than workers");
         let ending = matches!(self.phase, Phase::Draining | Phase::Stopping);
         assert_eq!(ending, self.queue.is_shutting_down(), "the queue ends with its controller");
-        let Counts { reconciles, done, requeued, failures, given_up, panics } = self.counts;
-        let ended = done + requeued + failures + given_up + panics;
+        let Counts { reconciles, done, requeued, failures, given_up, panics, unanswered } = self.counts;
+        let ended = done + requeued + failures + given_up + panics + unanswered;
         assert_eq!(reconciles, ended + self.queue.processing() as u64, "a run was lost");
     }
 }
@@ -431,6 +441,13 @@ mod tests {
                 Some(1_005),
                 1,
                 "ns/e: attempt 1 panicked: index out of bounds; retrying in 5ms",
+            ),
+            (
+                "f",
+                Verdict::Unanswered,
+                Some(1_005),
+                1,
+                "ns/f: attempt 1 was dropped without an answer; retrying in 5ms",
             ),
         ] {
             controller.enqueue(now, key(name));
@@ -661,11 +678,12 @@ mod tests {
                     _ if runs.is_empty() => {}
                     _ => {
                         let run = runs.swap_remove(rng.below(runs.len() as u64) as usize);
-                        let verdict = match rng.below(5) {
+                        let verdict = match rng.below(6) {
                             0 => Verdict::Done,
                             1 => Verdict::RequeueAfter(rng.span(Duration::from_millis(50))),
                             2 => failed(),
                             3 => Verdict::GiveUp(String::new()),
+                            4 => Verdict::Unanswered,
                             _ => Verdict::Panicked(String::new()),
                         };
                         controller.finished(now, run, verdict);

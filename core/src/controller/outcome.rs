@@ -125,6 +125,8 @@ pub enum Verdict {
     GiveUp(String),
     /// It panicked, or was cut short (a deadline, a dropped task). Retried with a growing wait.
     Panicked(String),
+    /// Whoever had it in hand let go of it without a word. Retried with a growing wait.
+    Unanswered,
 }
 
 impl From<Outcome> for Verdict {

@@ -7,15 +7,40 @@
 //! ```
 //!
 //! client-go's queue of the same name: a key keeps its place however often it changes, so the order across keys is lost
-//! and the order within a key is kept. Informers use [`InOrderQueue`](super::InOrderQueue); this one is for programs
-//! that want to look at several changes of one object at a time, or that are being moved from client-go.
+//! and the order within a key is kept. For programs that want to look at several changes of one object at a time, or that
+//! are being moved from client-go. An informer that is to work like that is told so with
+//! [`QueueKind::DeltaFifo`](super::QueueKind).
 //!
-//! Invariants, asserted in debug builds: a key is in the line exactly if it has deltas, once; no two deletions of a key
-//! are neighbours (trap 46).
+//! Invariants, asserted in debug builds, are those of the lines it is made of (`lines.rs`): no two deletions of a key are
+//! neighbours (trap 46), and beyond the exact part no line is longer than two.
 //!
 //! The queue has to know what its consumer knows already ([`KnownObjects`]; a [`Store`] is the usual one), to tell which
 //! deletions mean something. What was popped last counts as known until [`done`](DeltaFifo::done) or the next
 //! [`pop`](DeltaFifo::pop): so a deletion that arrives while an addition is being applied is not lost (B077).
+//!
+//! What is known to surprise users of client-go's queue, and the test in `delta/tests.rs` that says what holds here:
+//!
+//! | trap | test |
+//! |---|---|
+//! | 31 deletion of an unknown key | `a_deletion_of_what_nobody_knows_is_dropped_and_counts_as_the_first_word` |
+//! | 32 addition of a known key, change of an unknown one | `what_is_told_follows_from_the_store_and_not_from_the_kind_of_the_event` |
+//! | 33 final state | `a_deletion_carries_the_state_of_its_event_and_a_tombstone_the_cached_one` |
+//! | 34 made again unseen | `b081_…` in `mod.rs` |
+//! | 35, 36 order of a relist, object by object | `a_list_comes_first_then_tombstones_of_what_is_queued_then_of_what_is_known` |
+//! | 37 the old state of a second change | `the_second_change_of_a_key_is_told_with_the_first_as_its_old_state` |
+//! | 38 a list without a queued key | `a_list_without_a_queued_key_ends_it_with_a_tombstone_of_its_newest_state` |
+//! | 39, 40 when it is synced | `synced_means_the_first_list_is_applied_or_was_empty_or_something_else_came_first` |
+//! | 41 what is initial | `what_belongs_to_the_first_list_is_marked_and_nothing_else_is` |
+//! | 42 processing fails | `what_could_not_be_processed_is_queued_again_before_what_came_meanwhile` |
+//! | 43, 44 the transform refuses | `a_list_with_an_object_that_the_transform_refuses_is_refused_whole`, `a_deletion_is_queued_even_if_the_transform_refuses_its_final_state` |
+//! | 45 the transform renames | `the_transform_runs_once_per_object_and_never_for_tombstones_and_resyncs` |
+//! | 46 two deletions | `of_two_deletions_the_one_with_the_real_final_state_stays` |
+//! | 47 resync of what is queued | `a_resync_passes_over_what_has_something_queued` |
+//! | 48 what is queued at the end | `a_closed_queue_is_popped_to_its_end_and_refuses_nothing` |
+//!
+//! Otherwise than in client-go: what was popped and could not be processed is not lost (42) and keeps the queue from being
+//! synced; "synced" waits until the last object is applied, not until it is popped; a list that the transform refuses leaves
+//! nothing behind, and a deletion that it refuses deletes (44); a list of deltas is never empty; the queue is bounded.
 //!
 //! ```
 //! use informer_core::fifo::{DeltaFifo, DeltaKind};
@@ -24,8 +49,8 @@
 //!
 //! let pod = |name: &str, version: &str| Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ());
 //! let (mut fifo, mut store) = (DeltaFifo::new(), Store::new(7));
-//! fifo.replace([pod("a", "1"), pod("b", "2")], &store);
-//! fifo.update(pod("a", "3"));
+//! fifo.replace([pod("a", "1"), pod("b", "2")], &store)?;
+//! fifo.update(pod("a", "3"))?;
 //! assert!(!fifo.has_synced());
 //!
 //! let deltas = fifo.pop().unwrap();
@@ -34,13 +59,18 @@
 //! assert_eq!(format!("{told:?}"), "[added web/a@1 by List, updated web/a@3 (was 1) by Watch]");
 //!
 //! assert_eq!(fifo.pop().unwrap().key().as_str(), "web/b");
+//! fifo.done();
 //! assert!(fifo.has_synced() && fifo.pop().is_none());
+//! # Ok::<(), informer_core::decode::BadItem>(())
 //! ```
 
+use super::lines::{End, Happened, Line, Lines};
+use crate::decode::BadItem;
 use crate::listener::{Cause, Notification};
-use crate::object::{Key, KeyRef, Obj};
+use crate::object::{DecodeError, Key, KeyRef, Obj};
 use crate::store::{Store, same_incarnation};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -132,25 +162,90 @@ impl<T> KnownObjects<T> for NothingKnown {
     }
 }
 
-/// The queue. It holds at most one line of deltas per key; a line grows with the changes of its key until it is popped.
+/// Anything that says which object it is about: client-go's `KeyOf`.
+pub trait KeyOf {
+    /// `namespace/name` or `name`.
+    fn key_of(&self) -> &str;
+}
+
+impl KeyOf for str {
+    /// The key itself: client-go's `ExplicitKey`.
+    fn key_of(&self) -> &str {
+        self
+    }
+}
+
+impl KeyOf for Key {
+    fn key_of(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<T> KeyOf for Obj<T> {
+    fn key_of(&self) -> &str {
+        self.key().as_str()
+    }
+}
+
+impl<T> KeyOf for Tombstone<T> {
+    fn key_of(&self) -> &str {
+        self.key.as_str()
+    }
+}
+
+impl<T> KeyOf for DeltaObject<T> {
+    fn key_of(&self) -> &str {
+        self.key().as_str()
+    }
+}
+
+impl<T> KeyOf for Delta<T> {
+    fn key_of(&self) -> &str {
+        self.object.key_of()
+    }
+}
+
+impl<T> KeyOf for Deltas<T> {
+    fn key_of(&self) -> &str {
+        self.key.as_str()
+    }
+}
+
+/// How many deltas a queue keeps exactly beside one for each key; see [`DeltaFifo::exact`]. A consumer that is so many
+/// changes behind wants to know what is there now.
+pub const EXACT_DELTAS: usize = 64 * 1024;
+
+type Transform<T> = dyn Fn(&Obj<T>) -> Result<T, DecodeError> + Send + Sync;
+
+/// The queue. It holds one line of deltas per key. Beyond its [exact](Self::exact) part no line grows longer than two
+/// deltas: the memory is bounded by the keys.
 pub struct DeltaFifo<T> {
-    deltas: BTreeMap<Key, Vec<Delta<T>>>,
-    line: VecDeque<Key>,
-    /// What was popped last and may not be known yet: the key and its newest delta.
-    in_hand: Option<(Key, Delta<T>)>,
+    lines: Lines<Delta<T>>,
+    /// What was popped last and may not be known yet.
+    in_hand: Option<InHand<T>>,
+    transform: Option<Arc<Transform<T>>>,
+    /// How an object of a list is queued.
+    listed: DeltaKind,
     /// Something was put in.
     populated: bool,
-    /// Keys of the first list that were not popped.
+    /// Lines of the first list that were not popped.
     initial: usize,
     closed: bool,
+}
+
+struct InHand<T> {
+    key: Key,
+    newest: Delta<T>,
+    initial: bool,
 }
 
 impl<T> Default for DeltaFifo<T> {
     fn default() -> Self {
         DeltaFifo {
-            deltas: BTreeMap::new(),
-            line: VecDeque::new(),
+            lines: Lines::new(EXACT_DELTAS),
             in_hand: None,
+            transform: None,
+            listed: DeltaKind::Replaced,
             populated: false,
             initial: 0,
             closed: false,
@@ -164,72 +259,147 @@ impl<T> DeltaFifo<T> {
         Self::default()
     }
 
+    /// An empty queue that keeps so many deltas as they came, beside one for each key. What comes while there are more is
+    /// merged with the newest delta of its key: a change takes the place of a change, and what came and went behind a
+    /// deletion is forgotten. So a consumer is still told added, updated, deleted in an order that makes sense.
+    /// [`EXACT_DELTAS`] by default; with `usize::MAX` it is as client-go's, without a bound.
+    pub fn exact(deltas: usize) -> Self {
+        DeltaFifo { lines: Lines::new(deltas), ..Self::default() }
+    }
+
+    /// Changes each object once, before it is queued: those of [`add`](Self::add), [`update`](Self::update),
+    /// [`delete`](Self::delete) and [`replace`](Self::replace), and never a tombstone or what a resync repeats, which
+    /// have been changed before. Identity and version stand beside the value, out of its reach (trap 45).
+    pub fn transformed(
+        mut self,
+        transform: impl Fn(&Obj<T>) -> Result<T, DecodeError> + Send + Sync + 'static,
+    ) -> Self {
+        self.transform = Some(Arc::new(transform));
+        self
+    }
+
+    /// Queues the objects of a list as `Sync` instead of `Replaced`, for consumers that know only that: client-go with
+    /// `EmitDeltaTypeReplaced` off. They are transformed all the same.
+    pub fn replaced_as_sync(mut self) -> Self {
+        self.listed = DeltaKind::Sync;
+        self
+    }
+
     /// Queues an object that is there now.
-    pub fn add(&mut self, object: Obj<T>) {
-        self.populated = true;
-        self.queue(Delta::of(DeltaKind::Added, object));
+    ///
+    /// # Errors
+    ///
+    /// If the transform refuses it; nothing is queued then.
+    pub fn add(&mut self, object: Obj<T>) -> Result<(), BadItem> {
+        self.change(DeltaKind::Added, object)
     }
 
     /// Queues an object that changed.
-    pub fn update(&mut self, object: Obj<T>) {
+    ///
+    /// # Errors
+    ///
+    /// If the transform refuses it; nothing is queued then.
+    pub fn update(&mut self, object: Obj<T>) -> Result<(), BadItem> {
+        self.change(DeltaKind::Updated, object)
+    }
+
+    fn change(&mut self, kind: DeltaKind, object: Obj<T>) -> Result<(), BadItem> {
         self.populated = true;
-        self.queue(Delta::of(DeltaKind::Updated, object));
+        let object = self.transform(object)?;
+        self.queue(Delta::of(kind, object));
+        Ok(())
     }
 
     /// Queues a deletion. One of a key that is neither queued nor known is dropped (trap 31), but what comes first
     /// makes the queue count as synced all the same.
-    pub fn delete(&mut self, object: DeltaObject<T>, known: &impl KnownObjects<T>) {
+    ///
+    /// # Errors
+    ///
+    /// If the transform refuses the final state; the deletion is queued all the same, as a tombstone of the state that
+    /// is known: what is gone must not stay.
+    pub fn delete(&mut self, object: DeltaObject<T>, known: &impl KnownObjects<T>) -> Result<(), BadItem> {
         self.populated = true;
         let key = object.key().as_str();
-        if self.deltas.contains_key(key) || self.is_in_hand(key) || known.get(key).is_some() {
-            self.queue(Delta { kind: DeltaKind::Deleted, object });
+        if self.lines.get(key).is_none() && !self.is_in_hand(key) && known.get(key).is_none() {
+            return Ok(());
         }
+        let (object, outcome) = match object {
+            DeltaObject::Tombstone(tombstone) => (DeltaObject::Tombstone(tombstone), Ok(())),
+            DeltaObject::Object(object) => {
+                let key = object.key().to_key();
+                match self.transform(object) {
+                    Ok(object) => (DeltaObject::Object(object), Ok(())),
+                    Err(bad) => {
+                        let last = self.newest(key.as_str()).or_else(|| known.get(key.as_str())).cloned();
+                        (DeltaObject::Tombstone(Tombstone { key, last }), Err(bad))
+                    }
+                }
+            }
+        };
+        self.queue(Delta { kind: DeltaKind::Deleted, object });
+        outcome
     }
 
     /// Queues a complete list: first a `Replaced` for each object of it, in its order; then a tombstone for each key
     /// that is queued and not in the list, and for each that is known and not in the list. The first list, if nothing
     /// came before it, is the initial population that [`has_synced`](Self::has_synced) waits for.
-    pub fn replace(&mut self, list: impl IntoIterator<Item = Obj<T>>, known: &impl KnownObjects<T>) {
+    ///
+    /// # Errors
+    ///
+    /// If the transform refuses an object; nothing of the list is queued then (trap 44).
+    pub fn replace(
+        &mut self,
+        list: impl IntoIterator<Item = Obj<T>>,
+        known: &impl KnownObjects<T>,
+    ) -> Result<(), BadItem> {
+        let list = list.into_iter().map(|object| self.transform(object)).collect::<Result<Vec<_>, _>>()?;
         let mut keys = BTreeSet::new();
         for object in list {
             keys.insert(object.key().to_key());
-            self.queue(Delta::of(DeltaKind::Replaced, object));
+            self.queue(Delta::of(self.listed, object));
         }
         let mut gone: Vec<Tombstone<T>> = Vec::new();
-        for key in self.line.iter().filter(|key| !keys.contains(*key)) {
-            let newest = self.deltas.get(key).and_then(|deltas| deltas.last());
-            gone.push(Tombstone { key: key.clone(), last: newest.and_then(|delta| delta.object.last().cloned()) });
+        for key in self.lines.keys().filter(|key| !keys.contains(*key)) {
+            gone.push(Tombstone { key: key.clone(), last: self.newest(key.as_str()).cloned() });
         }
-        let alive = self.in_hand.as_ref().filter(|(_, delta)| delta.kind != DeltaKind::Deleted);
-        if let Some((key, delta)) = alive.filter(|(key, _)| !keys.contains(key) && !self.deltas.contains_key(key)) {
-            gone.push(Tombstone { key: key.clone(), last: delta.object.last().cloned() });
+        let alive = self.in_hand.as_ref().filter(|in_hand| in_hand.newest.kind != DeltaKind::Deleted);
+        if let Some(InHand { key, newest, .. }) = alive {
+            if !keys.contains(key) && self.lines.get(key.as_str()).is_none() {
+                gone.push(Tombstone { key: key.clone(), last: newest.object.last().cloned() });
+            }
         }
         for object in known.iter() {
             let key = object.key();
-            if !keys.contains(key.as_str()) && !self.deltas.contains_key(key.as_str()) && !self.is_in_hand(key.as_str())
-            {
+            let queued = self.lines.get(key.as_str()).is_some() || self.is_in_hand(key.as_str());
+            if !queued && !keys.contains(key.as_str()) {
                 gone.push(Tombstone { key: key.to_key(), last: Some(object.clone()) });
             }
         }
-        if !self.populated {
-            self.populated = true;
-            self.initial = keys.len() + gone.len();
-        }
+        let first = !self.populated;
+        self.populated = true;
         for tombstone in gone {
+            if first {
+                keys.insert(tombstone.key.clone());
+            }
             self.queue(Delta { kind: DeltaKind::Deleted, object: DeltaObject::Tombstone(tombstone) });
         }
+        if first {
+            self.initial = keys.len();
+            for key in &keys {
+                self.lines.get_mut(key.as_str()).expect("each key of the first list has a line").initial = true;
+            }
+        }
+        Ok(())
     }
 
     /// Queues a `Sync` for each known object that has nothing queued (trap 47): what is on its way is news enough, and
     /// one whose deletion waits must not come back (B089).
     pub fn resync(&mut self, known: &impl KnownObjects<T>) {
-        let quiet: Vec<_> = known
-            .iter()
-            .filter(|object| {
-                !self.deltas.contains_key(object.key().as_str()) && !self.is_in_hand(object.key().as_str())
-            })
-            .cloned()
-            .collect();
+        let quiet = |object: &&Obj<T>| {
+            let key = object.key().as_str();
+            self.lines.get(key).is_none() && !self.is_in_hand(key)
+        };
+        let quiet: Vec<_> = known.iter().filter(quiet).cloned().collect();
         for object in quiet {
             self.queue(Delta::of(DeltaKind::Sync, object));
         }
@@ -238,14 +408,11 @@ impl<T> DeltaFifo<T> {
     /// Takes the key that waits longest, with all of its deltas. `None` if nothing is queued; for a queue that is
     /// [closed](Self::is_closed) this is the end.
     pub fn pop(&mut self) -> Option<Deltas<T>> {
-        let initial = !self.has_synced();
-        self.in_hand = None;
-        let key = self.line.pop_front()?;
-        let list = self.deltas.remove(&key).expect("a key in the line has deltas");
-        self.initial = self.initial.saturating_sub(1);
-        let newest = list.last().expect("a list of deltas is never empty");
-        self.in_hand = Some((key.clone(), newest.clone()));
-        self.check();
+        self.done();
+        let (key, Line { list, initial }) = self.lines.pop()?;
+        self.initial -= usize::from(initial);
+        let newest = list.last().expect("a line is never empty").clone();
+        self.in_hand = Some(InHand { key: key.clone(), newest, initial });
         Some(Deltas { key, list, initial })
     }
 
@@ -254,10 +421,39 @@ impl<T> DeltaFifo<T> {
         self.in_hand = None;
     }
 
-    /// True once the first list was popped to its end, or at once if something else came first (trap 40), or if that
-    /// list was empty (trap 39).
+    /// What was popped last could not be applied: it is queued again, at the end, and before what happened to its key
+    /// meanwhile. What belongs to the first list still does.
+    ///
+    /// # Panics
+    ///
+    /// If it is not what was popped last, or is [done](Self::done): a list may have gone by that saw the key neither
+    /// queued nor known, and what it said would be undone.
+    pub fn requeue(&mut self, deltas: Deltas<T>) {
+        let Deltas { key, list, initial } = deltas;
+        assert!(self.is_in_hand(key.as_str()), "{key} is queued again before the next pop() or done(), or not at all");
+        self.in_hand = None;
+        let counted = self.lines.get(key.as_str()).is_some_and(|line| line.initial);
+        self.lines.put_back(&key, list, initial);
+        self.initial += usize::from(initial && !counted);
+    }
+
+    /// Takes the next key and has its deltas processed; queues them again after an error, as [`requeue`](Self::requeue)
+    /// does. `None` if nothing is queued. (client-go loses them: trap 42.)
+    pub fn process<R, E>(&mut self, work: impl FnOnce(&Deltas<T>) -> Result<R, E>) -> Option<Result<R, E>> {
+        let deltas = self.pop()?;
+        let outcome = work(&deltas);
+        match outcome {
+            Ok(_) => self.done(),
+            Err(_) => self.requeue(deltas),
+        }
+        Some(outcome)
+    }
+
+    /// True once the first list was popped to its end and is [done](Self::done), or at once if something else came first
+    /// (trap 40), or if that list was empty (trap 39).
     pub fn has_synced(&self) -> bool {
-        self.populated && self.initial == 0
+        let in_hand = self.in_hand.as_ref().is_some_and(|in_hand| in_hand.initial);
+        self.populated && self.initial == 0 && !in_hand
     }
 
     /// No more is to come: what is queued can still be popped. What is put in all the same is accepted.
@@ -272,57 +468,62 @@ impl<T> DeltaFifo<T> {
 
     /// How many keys are queued.
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.lines.len()
     }
 
     /// True if nothing is queued.
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.len() == 0
     }
 
-    /// What is queued for a key, the oldest first; empty if nothing is.
-    pub fn get(&self, key: &str) -> &[Delta<T>] {
-        self.deltas.get(key).map_or(&[], Vec::as_slice)
+    /// The keys that are queued, that which waits longest first.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.lines.keys()
+    }
+
+    /// What is queued for the key of `of`, the oldest first; empty if nothing is.
+    pub fn get(&self, of: &(impl KeyOf + ?Sized)) -> &[Delta<T>] {
+        self.lines.get(of.key_of()).map_or(&[], |line| line.list.as_slice())
+    }
+
+    /// The newest state of a key that is queued or in hand.
+    fn newest(&self, key: &str) -> Option<&Obj<T>> {
+        let in_hand = || self.in_hand.as_ref().filter(|in_hand| in_hand.key.as_str() == key);
+        self.get(key).last().or_else(|| in_hand().map(|in_hand| &in_hand.newest))?.object.last()
     }
 
     fn is_in_hand(&self, key: &str) -> bool {
-        self.in_hand.as_ref().is_some_and(|(in_hand, _)| in_hand.as_str() == key)
+        self.in_hand.as_ref().is_some_and(|in_hand| in_hand.key.as_str() == key)
+    }
+
+    fn transform(&self, object: Obj<T>) -> Result<Obj<T>, BadItem> {
+        let Some(transform) = &self.transform else { return Ok(object) };
+        let (key, uid, version) = (object.key().to_key(), object.uid().to_uid(), object.version().to_version());
+        match transform(&object) {
+            Ok(value) => Ok(Obj::new(key, uid, version, value)),
+            Err(refused) => Err(BadItem::new(Some(key), version, refused)),
+        }
     }
 
     fn queue(&mut self, delta: Delta<T>) {
-        let key = delta.object.key();
-        let Some(list) = self.deltas.get_mut(key.as_str()) else {
-            let key = key.to_key();
-            self.line.push_back(key.clone());
-            self.deltas.insert(key, alloc::vec![delta]);
-            return;
-        };
-        match list.last_mut() {
-            Some(last) if last.kind == DeltaKind::Deleted && delta.kind == DeltaKind::Deleted => {
-                // The first one is the one that happened, unless it was only inferred.
-                if matches!(last.object, DeltaObject::Tombstone(_)) {
-                    *last = delta;
-                }
-            }
-            Some(_) | None => list.push(delta),
+        let key = delta.object.key().to_key();
+        self.lines.push(&key, delta);
+    }
+}
+
+impl<T> Happened for Delta<T> {
+    fn end(&self) -> Option<End> {
+        match (self.kind, &self.object) {
+            (DeltaKind::Deleted, DeltaObject::Object(_)) => Some(End::Seen),
+            (DeltaKind::Deleted, DeltaObject::Tombstone(_)) => Some(End::Inferred),
+            (DeltaKind::Added | DeltaKind::Updated | DeltaKind::Replaced | DeltaKind::Sync, _) => None,
         }
     }
 
-    #[cfg(not(debug_assertions))]
-    fn check(&self) {}
-
-    /// Asserts the invariants of the module header, on small queues: the check costs the size of the queue.
-    #[cfg(debug_assertions)]
-    fn check(&self) {
-        assert_eq!(self.line.len(), self.deltas.len(), "a key is in the line exactly if it has deltas");
-        if self.line.len() <= 64 {
-            for key in &self.line {
-                let list = self.deltas.get(key).expect("a key in the line has deltas");
-                let two_deletions =
-                    list.windows(2).any(|pair| pair.iter().all(|delta| delta.kind == DeltaKind::Deleted));
-                assert!(!list.is_empty() && !two_deletions, "{list:?} of {key}");
-            }
-        }
+    fn absorb(&mut self, next: Self) {
+        // What a consumer knows decides whether the outcome is an addition; a mere repetition is no longer one.
+        let kind = if self.kind == DeltaKind::Sync { next.kind } else { self.kind };
+        *self = Delta { kind, object: next.object };
     }
 }
 
@@ -381,9 +582,9 @@ impl<T> Deltas<T> {
     ///
     /// An object of a list that the store has at this very version is no change, and one that was deleted and made
     /// again unseen is deleted and added, as with [`Store::commit`]. The store's own version stays as it is.
-    pub fn apply(self, store: &mut Store<T>) -> Vec<Notification<T>> {
+    pub fn apply(&self, store: &mut Store<T>) -> Vec<Notification<T>> {
         let mut told = Vec::with_capacity(self.list.len());
-        for Delta { kind, object } in self.list {
+        for Delta { kind, object } in self.list.iter().cloned() {
             let cause = match kind {
                 DeltaKind::Added | DeltaKind::Updated => Cause::Watch,
                 DeltaKind::Sync => Cause::Resync,
@@ -409,7 +610,7 @@ impl<T> Deltas<T> {
             if kind == DeltaKind::Replaced && store.get(self.key.as_str()).is_some_and(same) {
                 continue;
             }
-            let initial = self.initial && kind == DeltaKind::Replaced;
+            let initial = self.initial && matches!(kind, DeltaKind::Replaced | DeltaKind::Sync);
             match store.upsert(new.clone()) {
                 None => told.push(Notification::Added { object: new, initial, cause }),
                 Some(old) if same_incarnation(old.uid(), new.uid()) => {
@@ -489,239 +690,11 @@ impl<T> fmt::Debug for Deltas<T> {
 
 impl<T> fmt::Debug for DeltaFifo<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.line.iter().map(|key| (key, self.get(key.as_str())))).finish()
+        f.debug_map().entries(self.keys().map(|key| (key, self.get(key)))).finish()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::object::{Uid, Version};
-    use proptest::prelude::*;
-    use std::format;
-    use std::string::String;
-
-    fn pod(name: &str, version: &str) -> Obj<()> {
-        Obj::new(Key::new("", name), Uid::new("u"), Version::new(version), ())
-    }
-
-    fn tombstone(name: &str, version: &str) -> DeltaObject<()> {
-        DeltaObject::Tombstone(Tombstone { key: Key::new("", name), last: Some(pod(name, version)) })
-    }
-
-    fn store(objects: &[(&str, &str)]) -> Store<()> {
-        let mut store = Store::new(1);
-        for (name, version) in objects {
-            store.upsert(pod(name, version));
-        }
-        store
-    }
-
-    fn popped(fifo: &mut DeltaFifo<()>) -> Vec<String> {
-        core::iter::from_fn(|| fifo.pop()).map(|deltas| format!("{deltas:?}")).collect()
-    }
-
-    #[test]
-    fn a_key_keeps_its_place_and_is_popped_with_all_that_happened_to_it() {
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("a", "1"));
-        fifo.add(pod("b", "2"));
-        fifo.update(pod("a", "3"));
-        assert_eq!((fifo.len(), fifo.get("a").len(), fifo.get("c").len()), (2, 2, 0));
-        assert_eq!(format!("{fifo:?}"), "{a: [Added a@1, Updated a@3], b: [Added b@2]}");
-        let first = fifo.pop().unwrap();
-        assert_eq!((first.key().as_str(), format!("{:?}", first.newest())), ("a", "Updated a@3".into()));
-        fifo.update(pod("a", "4"));
-        assert_eq!(popped(&mut fifo), ["[Added b@2]", "[Updated a@4]"], "once popped it stands in line again");
-    }
-
-    /// Trap 31.
-    #[test]
-    fn a_deletion_of_what_nobody_knows_is_dropped_and_counts_as_the_first_word() {
-        let mut fifo = DeltaFifo::new();
-        fifo.delete(pod("a", "1").into(), &NothingKnown);
-        assert!(fifo.is_empty() && fifo.has_synced());
-        fifo.delete(pod("a", "1").into(), &store(&[("a", "1")]));
-        assert_eq!(popped(&mut fifo), ["[Deleted a@1]"]);
-        fifo.add(pod("b", "2"));
-        fifo.delete(pod("b", "3").into(), &NothingKnown);
-        assert_eq!(popped(&mut fifo), ["[Added b@2, Deleted b@3]"], "queued is known (B085)");
-    }
-
-    /// Trap 38 and what it means here.
-    #[test]
-    fn a_list_without_a_queued_key_ends_it_with_a_tombstone_of_its_newest_state() {
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("foo", "1"));
-        fifo.update(pod("foo", "2"));
-        fifo.replace([], &store(&[("foo", "1")]));
-        assert_eq!(popped(&mut fifo), ["[Added foo@1, Updated foo@2, Deleted tombstone of foo@2]"]);
-        let known = store(&[("foo", "1")]);
-        fifo.delete(pod("foo", "3").into(), &known);
-        fifo.replace([], &known);
-        assert_eq!(popped(&mut fifo), ["[Deleted foo@3]"], "it ends with a deletion already");
-    }
-
-    #[test]
-    fn a_list_comes_first_then_tombstones_of_what_is_queued_then_of_what_is_known() {
-        let known = store(&[("a", "1"), ("k", "2"), ("q", "3")]);
-        let mut fifo = DeltaFifo::new();
-        fifo.update(pod("q", "4"));
-        fifo.replace([pod("n", "6"), pod("a", "5"), pod("n", "7")], &known);
-        assert_eq!(
-            popped(&mut fifo),
-            [
-                "[Updated q@4, Deleted tombstone of q@4]",
-                "[Replaced n@6, Replaced n@7]",
-                "[Replaced a@5]",
-                "[Deleted tombstone of k@2]"
-            ]
-        );
-    }
-
-    /// Traps 39 and 40.
-    #[test]
-    fn synced_means_the_first_list_is_popped_or_was_empty_or_something_else_came_first() {
-        let mut fifo = DeltaFifo::<()>::new();
-        assert!(!fifo.has_synced());
-        fifo.replace([], &NothingKnown);
-        assert!(fifo.has_synced());
-
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("a", "1"));
-        assert!(fifo.has_synced());
-        fifo.replace([pod("b", "1")], &NothingKnown);
-        assert!(fifo.has_synced() && !fifo.pop().unwrap().is_initial());
-
-        let mut fifo = DeltaFifo::new();
-        fifo.replace([pod("a", "1"), pod("a", "2"), pod("b", "3")], &store(&[("gone", "1")]));
-        fifo.add(pod("later", "4"));
-        for key in ["a", "b", "gone"] {
-            assert!(!fifo.has_synced());
-            let deltas = fifo.pop().unwrap();
-            assert_eq!((deltas.key().as_str(), deltas.is_initial()), (key, true));
-        }
-        assert!(fifo.has_synced() && !fifo.pop().unwrap().is_initial());
-    }
-
-    /// Trap 46.
-    #[test]
-    fn of_two_deletions_the_one_with_the_real_final_state_stays() {
-        let known = store(&[("a", "1")]);
-        let both = |first: DeltaObject<()>, second: DeltaObject<()>| {
-            let mut fifo = DeltaFifo::new();
-            fifo.delete(first, &known);
-            fifo.delete(second, &known);
-            popped(&mut fifo).join("")
-        };
-        assert_eq!(both(tombstone("a", "1"), pod("a", "2").into()), "[Deleted a@2]");
-        assert_eq!(both(pod("a", "2").into(), tombstone("a", "1")), "[Deleted a@2]");
-        assert_eq!(both(pod("a", "2").into(), pod("a", "3").into()), "[Deleted a@2]", "the older");
-        assert_eq!(both(tombstone("a", "1"), tombstone("a", "2")), "[Deleted tombstone of a@2]");
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("a", "1"));
-        fifo.delete(pod("a", "2").into(), &known);
-        fifo.add(pod("a", "3"));
-        assert_eq!(popped(&mut fifo), ["[Added a@1, Deleted a@2, Added a@3]"]);
-    }
-
-    /// Trap 47.
-    #[test]
-    fn a_resync_passes_over_what_has_something_queued() {
-        let known = store(&[("a", "1"), ("b", "2")]);
-        let mut fifo = DeltaFifo::new();
-        fifo.delete(pod("a", "3").into(), &known);
-        fifo.resync(&known);
-        fifo.resync(&known);
-        fifo.resync(&NothingKnown);
-        assert_eq!(popped(&mut fifo), ["[Deleted a@3]", "[Sync b@2]"]);
-        assert!(fifo.is_empty());
-    }
-
-    /// B077: between pop and the store.
-    #[test]
-    fn what_is_in_hand_counts_as_known_until_it_is_done() {
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("a", "1"));
-        let in_hand = fifo.pop();
-        fifo.delete(pod("a", "2").into(), &NothingKnown);
-        assert_eq!((in_hand.unwrap().list.len(), popped(&mut fifo)), (1, std::vec!["[Deleted a@2]".into()]));
-
-        fifo.add(pod("b", "1"));
-        let _in_hand = fifo.pop();
-        fifo.replace([], &NothingKnown);
-        fifo.resync(&store(&[("b", "1")]));
-        assert_eq!(popped(&mut fifo), ["[Deleted tombstone of b@1]"]);
-
-        fifo.add(pod("c", "1"));
-        let _in_hand = fifo.pop();
-        fifo.resync(&store(&[("c", "0")]));
-        fifo.done();
-        fifo.delete(pod("c", "2").into(), &NothingKnown);
-        assert_eq!(popped(&mut fifo), [""; 0], "nobody took it");
-
-        fifo.delete(pod("d", "2").into(), &store(&[("d", "1")]));
-        let _in_hand = fifo.pop();
-        fifo.replace([], &store(&[("d", "1")]));
-        assert_eq!(popped(&mut fifo), [""; 0], "its deletion is being applied");
-    }
-
-    #[test]
-    fn a_closed_queue_is_popped_to_its_end_and_refuses_nothing() {
-        let mut fifo = DeltaFifo::new();
-        fifo.add(pod("a", "1"));
-        fifo.close();
-        fifo.add(pod("b", "2"));
-        assert!(fifo.is_closed());
-        assert_eq!(popped(&mut fifo), ["[Added a@1]", "[Added b@2]"]);
-    }
-
-    proptest! {
-        /// Whatever comes in which order, a store that applies what is popped ends where a map does that applies each
-        /// change at once.
-        #[test]
-        fn a_store_behind_the_queue_ends_like_one_without(
-            ops in prop::collection::vec((0u8..6, 0u8..4, prop::collection::btree_set(0u8..4, 0..4)), 0..120),
-        ) {
-            let (mut fifo, mut store, mut model) = (DeltaFifo::new(), Store::new(1), BTreeMap::new());
-            let mut view = BTreeMap::new();
-            let mut take = |fifo: &mut DeltaFifo<()>, store: &mut Store<()>| {
-                for told in fifo.pop().into_iter().flat_map(|deltas| deltas.apply(store)) {
-                    let key = told.key().to_key();
-                    let before = match &told {
-                        Notification::Deleted { .. } => view.remove(&key),
-                        Notification::Added { object: new, .. } | Notification::Updated { new, .. } => {
-                            view.insert(key, new.version().to_version())
-                        }
-                    };
-                    assert_eq!(before.as_ref().map(Version::borrowed), told.old().map(|old| old.version()), "{told:?}");
-                }
-            };
-            for (version, (op, key, set)) in ops.into_iter().enumerate() {
-                let pod = |key: u8| pod(&format!("{key}"), &format!("{}", version + 1));
-                match op {
-                    0 => { fifo.add(pod(key)); model.insert(key, version); }
-                    1 => { fifo.update(pod(key)); model.insert(key, version); }
-                    2 => { fifo.delete(pod(key).into(), &store); model.remove(&key); }
-                    3 => {
-                        fifo.replace(set.iter().map(|key| pod(*key)), &store);
-                        model = set.into_iter().map(|key| (key, version)).collect();
-                    }
-                    4 => fifo.resync(&store),
-                    _ => take(&mut fifo, &mut store),
-                }
-            }
-            while !fifo.is_empty() {
-                take(&mut fifo, &mut store);
-            }
-            let got: BTreeMap<String, String> =
-                store.iter().map(|object| (format!("{}", object.key()), format!("{}", object.version()))).collect();
-            let want: BTreeMap<String, String> =
-                model.into_iter().map(|(key, version)| (format!("{key}"), format!("{}", version + 1))).collect();
-            prop_assert_eq!(&got, &want);
-            let view: BTreeMap<String, String> =
-                view.into_iter().map(|(key, version)| (format!("{key}"), format!("{version}"))).collect();
-            prop_assert_eq!(&view, &want);
-        }
-    }
-}
+mod model;
+#[cfg(test)]
+mod tests;

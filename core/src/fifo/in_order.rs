@@ -29,7 +29,7 @@
 
 use crate::decode::{Gone, Item};
 use crate::object::{Obj, Version};
-use crate::store::{Change, Commit, Fresh, Spare, Staged, Store};
+use crate::store::{Change, Commit, Fresh, Moves, Spare, Staged, Store};
 use crate::wire::ItemKind;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -63,12 +63,7 @@ impl<T> Default for InOrderQueue<T> {
 impl<T> InOrderQueue<T> {
     /// Queues one event of a watch by hand. A kind of `Listed` counts as `Added`.
     pub fn push_event(&mut self, kind: ItemKind, object: Obj<T>) {
-        self.push(match kind {
-            ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
-                Item::Fresh { known: None, fresh: Fresh::bare(object) }
-            }
-            ItemKind::Deleted => Item::Gone { known: None, gone: Gone::Last(object) },
-        });
+        self.push(item_of(kind, object));
     }
 
     /// Queues a complete list by hand, which stands for `version`; what `store` has at the same uid and version stays.
@@ -78,18 +73,7 @@ impl<T> InOrderQueue<T> {
     /// If something is queued: the list is compared with the store as it is, so commit what came before it first.
     pub fn push_list(&mut self, list: impl IntoIterator<Item = Obj<T>>, version: Version, store: &Store<T>) {
         assert!(self.is_empty(), "commit what is queued before a list: it is compared with the store");
-        let mut staged = Staged::default();
-        for object in list {
-            let known = store.slot_of(object.key().namespace(), object.key().name());
-            staged.push(match known {
-                Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
-                    Item::Unchanged(slot)
-                }
-                Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
-                None => Item::Fresh { known: None, fresh: Fresh::bare(object) },
-            });
-        }
-        self.replace(staged, version);
+        self.replace(staged(list, store), version);
     }
 
     /// Queues one event of a watch.
@@ -123,9 +107,9 @@ impl<T> InOrderQueue<T> {
         let told = core::mem::take(&mut self.spare.told);
         Some(match first {
             Delta::Replaced(staged, version) => {
-                Commit { change: Change::Replace(*staged), version: Some(version), told }
+                Commit { change: Change::Replace(*staged), version: Moves::To(version), told }
             }
-            Delta::Bookmark(version) => Commit { change: Change::Nothing, version: Some(version), told },
+            Delta::Bookmark(version) => Commit { change: Change::Nothing, version: Moves::To(version), told },
             Delta::Event(first) => {
                 let mut items = core::mem::take(&mut self.spare.items);
                 items.reserve(COMMIT_EVENTS.min(self.deltas.len() + 1));
@@ -135,7 +119,7 @@ impl<T> InOrderQueue<T> {
                         items.push(item);
                     }
                 }
-                Commit { change: Change::Events(items), version: None, told }
+                Commit { change: Change::Events(items), version: Moves::WithEvents, told }
             }
         })
     }
@@ -151,4 +135,30 @@ impl<T> InOrderQueue<T> {
             self.spare.told = told;
         }
     }
+}
+
+/// One event that was decoded elsewhere.
+pub(super) fn item_of<T>(kind: ItemKind, object: Obj<T>) -> Item<T> {
+    match kind {
+        ItemKind::Listed | ItemKind::Added | ItemKind::Modified => {
+            Item::Fresh { known: None, fresh: Fresh::bare(object) }
+        }
+        ItemKind::Deleted => Item::Gone { known: None, gone: Gone::Last(object) },
+    }
+}
+
+/// A list that was decoded elsewhere, compared with what `store` has.
+pub(super) fn staged<T>(list: impl IntoIterator<Item = Obj<T>>, store: &Store<T>) -> Staged<T> {
+    let mut staged = Staged::default();
+    for object in list {
+        let known = store.slot_of(object.key().namespace(), object.key().name());
+        staged.push(match known {
+            Some((slot, old)) if old.uid() == object.uid() && old.version() == object.version() => {
+                Item::Unchanged(slot)
+            }
+            Some((slot, _)) => Item::Fresh { known: Some(slot), fresh: Fresh::bare(object) },
+            None => Item::Fresh { known: None, fresh: Fresh::bare(object) },
+        });
+    }
+    staged
 }

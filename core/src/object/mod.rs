@@ -145,6 +145,9 @@ impl core::error::Error for DecodeError {}
 /// ```
 pub struct Obj<T>(ThinArc<T, u8>);
 
+// A handle moves and its object stays, pinned or not: a future or stream that keeps handles need not be pinned for them.
+impl<T> Unpin for Obj<T> {}
+
 impl<T> Obj<T> {
     /// Joins an identity and a value. Owned or borrowed: the texts are copied.
     ///

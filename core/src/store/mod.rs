@@ -31,6 +31,8 @@ mod def;
 mod freshness;
 mod index;
 mod postings;
+#[cfg(test)]
+mod quarantine;
 mod slots;
 mod staged;
 mod value;
@@ -99,14 +101,23 @@ impl<T> Fresh<T> {
 /// A change that the machine decided on. Carried out by [`Store::commit`].
 pub struct Commit<T> {
     pub(crate) change: Change<T>,
-    /// The version that the store stands for afterwards; events carry their own.
-    pub(crate) version: Option<Version>,
+    /// The version that the store stands for afterwards.
+    pub(crate) version: Moves,
     /// Where notifications are to go.
     pub(crate) told: Vec<Notification<T>>,
 }
 
+/// Where the version of the store moves to with a commit.
+pub(crate) enum Moves {
+    /// To that of the last event that has one: all that came before it is applied.
+    WithEvents,
+    To(Version),
+    /// It stays: an older change waits.
+    No,
+}
+
 pub(crate) enum Change<T> {
-    /// Events of a watch, in order.
+    /// Events of a watch.
     Events(Vec<Item<T>>),
     /// A complete list.
     Replace(Staged<T>),
@@ -516,9 +527,11 @@ impl<T> Store<T> {
         match commit.change {
             Change::Nothing => {}
             Change::Events(mut items) => {
-                let newest = items.iter().rev().filter_map(Item::version).find(|version| !version.is_empty());
-                if let Some(newest) = newest {
-                    self.version.set(newest);
+                if let Moves::WithEvents = commit.version {
+                    let newest = items.iter().rev().filter_map(Item::version).find(|version| !version.is_empty());
+                    if let Some(newest) = newest {
+                        self.version.set(newest);
+                    }
                 }
                 done.notifications.reserve(items.len());
                 for item in items.drain(..) {
@@ -527,12 +540,12 @@ impl<T> Store<T> {
                 done.receipt.spare.items = items;
             }
             Change::Replace(staged) => {
-                let set_back = commit.version.as_ref().is_some_and(|version| version.is_before(&self.version));
+                let set_back = matches!(&commit.version, Moves::To(version) if version.is_before(&self.version));
                 self.set_backs += u64::from(set_back);
                 self.replace(staged, &mut done);
             }
         }
-        if let Some(version) = commit.version {
+        if let Moves::To(version) = commit.version {
             self.version.set(version.borrowed());
         }
         self.check();
@@ -810,7 +823,7 @@ mod tests {
     }
 
     fn commit(store: &mut Store<()>, items: Vec<Item<()>>) -> Vec<String> {
-        let done = store.commit(Commit { change: Change::Events(items), version: None, told: Vec::new() });
+        let done = store.commit(Commit { change: Change::Events(items), version: Moves::WithEvents, told: Vec::new() });
         done.notifications.iter().map(|told| format!("{told}")).collect()
     }
 

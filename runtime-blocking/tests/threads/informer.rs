@@ -7,7 +7,7 @@ use informer_blocking::core::wire::Verb;
 use informer_blocking::runtime::config::{TokenCell, TokenSource};
 use informer_blocking::{
     Cause, Client, Config, DynamicObject, Error, Factory, FactoryOptions, HandlerOptions, InformerSpec, Notification,
-    Object, Observed,
+    Object, Observed, Overflow,
 };
 use informer_sim::Served;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ fn a_thousand_objects_are_synced_and_every_handler_sees_each_change_in_order() {
     let logs: Vec<Log> = (0..2).map(|_| Log::default()).collect();
     for log in &logs {
         let log = log.clone();
-        maps.handle(move |event| log.add(line(&event)));
+        maps.handle(move |event| log.add(line(event)));
     }
     factory.start();
     factory.synced(PATIENCE).unwrap();
@@ -77,7 +77,7 @@ fn who_comes_late_misses_nothing() {
     let writer = log.clone();
     let registration = maps.handle_with(HandlerOptions::named("late"), move |event| {
         assert!(matches!(event, Notification::Added { initial: true, cause: Cause::List, .. }));
-        writer.add(line(&event));
+        writer.add(line(event));
     });
     assert!(registration.wait_synced(std::time::Instant::now() + PATIENCE).unwrap());
     assert_eq!((registration.name(), log.len(), registration.panics()), ("late", 10, 0));
@@ -152,9 +152,9 @@ fn a_handler_that_panics_or_sleeps_bothers_nobody_else() {
     let log = Log::default();
     let (wake, sleep) = mpsc::channel::<()>();
     let sleeping = maps.handle(move |_| _ = sleep.recv());
-    let panicking = maps.handle(|event| assert!(line(&event).contains("3>4"), "a panic that belongs to the test"));
+    let panicking = maps.handle(|event| assert!(line(event).contains("3>4"), "a panic that belongs to the test"));
     let writer = log.clone();
-    maps.handle(move |event| writer.add(line(&event)));
+    maps.handle(move |event| writer.add(line(event)));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     for value in 1..=5 {
@@ -178,7 +178,7 @@ fn a_restart_of_the_server_deletes_nothing() {
     let maps = factory.informer_with(impatient());
     let log = Log::default();
     let writer = log.clone();
-    maps.handle(move |event| writer.add(line(&event)));
+    maps.handle(move |event| writer.add(line(event)));
     factory.start();
     factory.synced(PATIENCE).unwrap();
     eventually("all are told", || log.len() == 50);
@@ -472,10 +472,65 @@ fn a_suspend_that_only_the_wall_clock_shows_opens_the_watch_anew_on_a_fresh_conn
     // Anything that wakes the driver will do; it wakes up by itself within ten seconds.
     let log = Log::default();
     let seen = log.clone();
-    maps.handle(move |event| seen.add(line(&event)));
+    maps.handle(move |event| seen.add(line(event)));
     eventually("the watch is opened again", || told.len() == 3 && maps.phase() == Phase::Watching);
     put(&served, "a", "2");
     eventually("the new watch is read", || log.lines() == ["+a 1", "a 1>2"]);
     assert_eq!(told.lines(), ["list", "false", "true"], "no failure and no second list");
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_watch_is_not_read_while_a_handler_that_asked_for_it_has_too_much_to_do() {
+    let served = serve(server());
+    put(&served, "m", "0");
+    let factory = factory(&served.url());
+    let maps = factory.informer::<ConfigMap>();
+    let (wake, sleep) = mpsc::channel::<()>();
+    let (log, others) = (Log::default(), Log::default());
+    let (writer, other) = (log.clone(), others.clone());
+    let mut options = HandlerOptions::named("slow");
+    options.overflow = Overflow::Pause { limit: 4 };
+    let slow = maps.handle_with(options, move |event| {
+        _ = sleep.recv();
+        writer.add(line(event));
+    });
+    maps.handle(move |event| other.add(line(event)));
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    for value in 1..=200 {
+        put(&served, "m", &value.to_string());
+    }
+    eventually("the informer waits", || slow.stats().pauses == 1);
+    // One commit of events is the most that it takes at a time.
+    assert!(slow.pending() <= 4 + 64 && others.len() <= 1 + 4 + 64);
+    assert!(maps.lister().namespace("ns").named("m").unwrap().v() != "200");
+    drop(wake);
+    eventually("all is told", || log.len() == 201 && others.len() == 201);
+    let updates: Vec<_> = (0..200).map(|value| format!("m {value}>{}", value + 1)).collect();
+    assert_eq!((&log.lines()[1..], slow.stats().merged), (&updates[..], 0));
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_handler_that_holds_its_informer_up() {
+    let served = serve(server());
+    put(&served, "m", "0");
+    let factory = factory(&served.url());
+    let maps = factory.informer::<ConfigMap>();
+    let (wake, sleep) = mpsc::channel::<()>();
+    let mut options = HandlerOptions::named("slow");
+    options.overflow = Overflow::Pause { limit: 1 };
+    let slow = maps.handle_with(options, move |_| _ = sleep.recv());
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    for value in 1..=20 {
+        put(&served, "m", &value.to_string());
+    }
+    eventually("the informer waits", || slow.stats().pauses == 1);
+    factory.request_stop();
+    eventually("nothing waits any more", || slow.pending() == 0);
+    drop(wake);
+    slow.wait_finished().unwrap();
     factory.stop(STOP).unwrap();
 }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use informer_blocking::core::Version;
 use informer_blocking::core::store::Seen;
-use informer_blocking::{Error, Factory, InformerSpec, Key};
+use informer_blocking::{Controller, Error, Factory, InformerSpec, Key, Outcome};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -110,6 +110,28 @@ fn a_stop_waits_for_the_handler_that_runs_and_is_refused_inside_it() {
     drop(release);
     maps.stop(PATIENCE).unwrap();
     factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_controller_stops_with_an_informer_that_feeds_it_and_another_one_goes_on() {
+    let served = serve(server());
+    let factory = factory(&served.url());
+    let (maps, widgets) = (factory.informer_with(impatient()), factory.informer_with(InformerSpec::<Widget>::new()));
+    let owner = Controller::new(widgets).owns(&maps).start(|_, _| Ok(Outcome::done()));
+    let (called, calls) = mpsc::channel();
+    let other = Controller::new(factory.informer_with(impatient().namespace("ns"))).workers(1);
+    let other = other.start(move |key, _| {
+        _ = called.send(key.to_string());
+        Ok(Outcome::done())
+    });
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    maps.stop(PATIENCE).unwrap();
+    owner.wait(PATIENCE).unwrap();
+    put(&served, "later", "1");
+    assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), "ns/later");
+    factory.stop(STOP).unwrap();
+    other.wait(STOP).unwrap();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod client;
 mod controller;
+mod forms;
 mod informer;
 mod leave;
 mod sockets;

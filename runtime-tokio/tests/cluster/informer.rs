@@ -3,7 +3,8 @@
 use crate::support::*;
 use informer_sim::Config as SimConfig;
 use informer_tokio::{
-    DynamicObject, Error, Factory, FactoryOptions, HandlerOptions, InformerSpec, LabelSelector, Observed, Resource,
+    DynamicObject, Error, Factory, FactoryOptions, HandlerOptions, InformerSpec, LabelSelector, Observed, Overflow,
+    Resource,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
@@ -277,5 +278,37 @@ async fn a_held_driver_waits_and_loses_nothing() {
     factory.hold(false);
     assert_eq!(log.until(3).await[1..], ["web/a=1>2", "web/a=2>3"]);
     factory.hold(true);
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_is_not_read_while_a_handler_that_asked_for_it_has_too_much_to_do() {
+    let served = serve();
+    put(&served, "web/a", "0");
+    let factory = factory(&served);
+    let maps = factory.informer::<ConfigMap>();
+    let (wake, sleep) = mpsc::channel::<()>();
+    let (log, others) = (Log::default(), Log::default());
+    let mut write = log.handler();
+    let mut options = HandlerOptions::named("slow");
+    options.overflow = Overflow::Pause { limit: 4 };
+    let slow = maps.handle_with(options, move |event| {
+        sleep.recv().ok();
+        write(event);
+    });
+    maps.handle(others.handler());
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    for value in 1..=200 {
+        put(&served, "web/a", &value.to_string());
+    }
+    eventually("the informer waits", || slow.stats().pauses == 1).await;
+    // One commit of events is the most that it takes at a time.
+    assert!(slow.pending() <= 4 + 64 && others.len() <= 1 + 4 + 64);
+    drop(wake);
+    let lines = log.until(201).await;
+    assert_eq!(others.until(201).await, lines);
+    let updates: Vec<_> = (0..200).map(|value| format!("web/a={value}>{}", value + 1)).collect();
+    assert_eq!((&lines[1..], slow.stats().merged), (&updates[..], 0));
     factory.stop(STOP).await.unwrap();
 }

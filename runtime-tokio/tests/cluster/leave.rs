@@ -3,7 +3,7 @@
 use crate::front::*;
 use crate::support::*;
 use informer_tokio::core::Version;
-use informer_tokio::{Error, Factory, HandlerOptions, Key, ObjectMeta, Seen};
+use informer_tokio::{Controller, Error, Factory, HandlerOptions, Key, ObjectMeta, Outcome, Seen};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -113,6 +113,29 @@ async fn a_stop_waits_for_the_handler_that_runs_and_is_refused_inside_it() {
     drop(release);
     maps.stop(LONG).await.unwrap();
     factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_controller_stops_with_an_informer_that_feeds_it_and_another_one_goes_on() {
+    let served = serve();
+    let factory = factory(&served);
+    let (maps, widgets) = (factory.informer_with(paged::<ConfigMap>()), factory.informer_with(paged::<Widget>()));
+    let owner = Controller::new(widgets).owns(&maps).start(|_, _| async { Ok(Outcome::done()) });
+    let log = Log::default();
+    let write = log.clone();
+    let other = Controller::new(factory.informer_with(paged::<ConfigMap>().namespace("web"))).workers(1);
+    let other = other.start(move |key, _| {
+        write.add(key.to_string());
+        async { Ok(Outcome::done()) }
+    });
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    maps.stop(LONG).await.unwrap();
+    owner.wait(LONG).await.unwrap();
+    put(&served, "web/later", "1");
+    assert_eq!(log.until(1).await, ["web/later"]);
+    factory.stop(STOP).await.unwrap();
+    other.wait(STOP).await.unwrap();
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod client;
 mod controller;
 mod faults;
+mod forms;
 mod front;
 mod http2;
 mod informer;

@@ -142,9 +142,9 @@ impl Log {
     }
 
     /// A handler that writes down what it is told.
-    pub(crate) fn handler(&self) -> impl FnMut(Notification<ConfigMap>) + Send + 'static {
+    pub(crate) fn handler(&self) -> impl FnMut(&Notification<ConfigMap>) + Send + 'static {
         let log = self.clone();
-        move |event| log.add(line(&event))
+        move |event: &Notification<ConfigMap>| log.add(line(event))
     }
 
     pub(crate) async fn until(&self, lines: usize) -> Vec<String> {

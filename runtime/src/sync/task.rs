@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Waker};
 /// The tasks that wait on one signal.
 #[derive(Default)]
 pub(super) struct Tasks {
-    /// The id that a `Past` was given last. Ids are not used twice, so that a drop never removes a stranger.
+    /// The id that a place was given last. Ids are not used twice, so that a drop never removes a stranger.
     next_id: u64,
-    /// Wakers of live `Past` futures; each removes its own.
+    /// Wakers of live places; each removes its own.
     wakers: BTreeMap<u64, Waker>,
 }
 
@@ -42,28 +42,19 @@ impl Signal {
     /// # }
     /// ```
     pub fn past(&self, seen: u64) -> impl Future<Output = ()> + Send + '_ {
-        Past { signal: self, seen, id: None }
+        Past { signal: self, seen, place: Place::default() }
     }
-}
 
-struct Past<'a> {
-    signal: &'a Signal,
-    seen: u64,
-    /// Under which id our waker is registered, if it is.
-    id: Option<u64>,
-}
-
-impl Future for Past<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    /// The same for a poll function of one's own, which keeps its `place` on this signal and
+    /// [leaves](Self::leave) it at its end.
+    pub fn poll_past(&self, seen: u64, place: &mut Place, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let mut state = self.signal.state.lock();
-        if state.generation > self.seen {
+        let mut state = self.state.lock();
+        if state.generation > seen {
             return Poll::Ready(());
         }
         let tasks = &mut state.tasks;
-        let id = self.id.unwrap_or_else(|| {
+        let id = place.0.unwrap_or_else(|| {
             tasks.next_id += 1;
             tasks.next_id
         });
@@ -71,17 +62,41 @@ impl Future for Past<'_> {
         drop(state);
         // The displaced waker may own the last reference to a task, whose futures may lock this very signal.
         drop(displaced);
-        self.id = Some(id);
+        place.0 = Some(id);
         Poll::Pending
+    }
+
+    /// Nobody at this place is woken any more.
+    pub fn leave(&self, place: &mut Place) {
+        if let Some(id) = place.0.take() {
+            let waker = self.state.lock().tasks.wakers.remove(&id);
+            drop(waker);
+        }
+    }
+}
+
+/// A task's place among those that wait on one [`Signal`]: under which id its waker is registered, if it is.
+#[derive(Debug, Default)]
+pub struct Place(Option<u64>);
+
+struct Past<'a> {
+    signal: &'a Signal,
+    seen: u64,
+    place: Place,
+}
+
+impl Future for Past<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Past { signal, seen, place } = self.get_mut();
+        signal.poll_past(*seen, place, cx)
     }
 }
 
 impl Drop for Past<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            let waker = self.signal.state.lock().tasks.wakers.remove(&id);
-            drop(waker);
-        }
+        self.signal.leave(&mut self.place);
     }
 }
 

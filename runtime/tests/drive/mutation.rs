@@ -96,7 +96,7 @@ fn a_check_that_panics_names_the_object_and_ends_the_informer() {
     let (factory, changed) = watched();
     let check = MutationCheck::new(content).every(Duration::from_millis(10)).panicking();
     let informer = factory.informer(cells(check)).unwrap();
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     let mut hand = Hand::take(&factory);
     hand.list(&["a"]);
     change(&informer, "a");

@@ -1,10 +1,10 @@
 //! An informer that begins with the state of an earlier run.
 
 use super::*;
-use informer_core::listener::Delivery;
 use informer_core::saved::Saved;
 use informer_core::{Object, Version};
 use informer_runtime::handler::Deliveries;
+use informer_runtime::handler::Delivery;
 
 fn built(json: &str) -> Obj<DynamicObject> {
     Obj::of(DynamicObject::decode(json.as_bytes(), &pods()).unwrap()).unwrap()
@@ -20,7 +20,7 @@ fn saved(objects: &[String], version: &str) -> Saved<DynamicObject> {
 }
 
 /// What a handler is told, up to now.
-fn told(deliveries: &Deliveries<DynamicObject>) -> Vec<String> {
+fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         match deliveries.try_next() {
@@ -36,29 +36,29 @@ fn readers_have_the_saved_state_at_once_and_handlers_are_told_what_changed_since
     let factory = factory();
     let objects = [object("a", "3", ""), object("b", "4", ""), object("c", "5", "")];
     let informer = factory.informer(spec().preloaded(saved(&objects, "9"))).unwrap();
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     assert_eq!(versions(&informer), ["web/a@3", "web/b@4", "web/c@5"]);
     assert_eq!(informer.lister().namespace("web").list().len(), 3, "indexes have it, too");
     let mut hand = Hand::take(&factory);
     let (sent, _) = hand.tell(IoEvent::Start);
     assert_eq!(sent[0].target(), "/api/v1/pods?resourceVersion=9");
-    assert!(!informer.has_synced() && told(&deliveries).is_empty() && factory.lagging().len() == 1);
+    assert!(!informer.has_synced() && told(&mut deliveries).is_empty() && factory.lagging().len() == 1);
 
     hand.answer_list("12", &[object("a", "3", ""), object("b", "10", ""), object("d", "11", "")]);
     assert!(informer.has_synced() && factory.lagging().is_empty());
-    let mut told_now = told(&deliveries);
+    let mut told_now = told(&mut deliveries);
     told_now[..3].sort();
     let difference = ["deleted web/c@5 (final state unknown)", "updated web/b@10 (was 4)", "added web/d@11", "synced"];
     assert_eq!(told_now, [&["added web/a@3", "added web/b@4", "added web/c@5"][..], &difference[..]].concat());
     assert!(!registration.has_synced(), "it is not marked before the loop says so");
 
-    let (_late, deliveries) = informer.channel(HandlerOptions::default());
+    let (_late, mut deliveries) = informer.channel(HandlerOptions::default());
     hand.tell(IoEvent::Tick);
-    let mut late = told(&deliveries);
+    let mut late = told(&mut deliveries);
     late[..3].sort();
     assert_eq!(late, ["added web/a@3", "added web/b@10", "added web/d@11", "synced"]);
     hand.watch("DELETED", "a", 13, "");
-    assert_eq!(told(&deliveries), ["deleted web/a@13"]);
+    assert_eq!(told(&mut deliveries), ["deleted web/a@13"]);
 }
 
 /// Every pair of what was saved and what is listed.
@@ -77,11 +77,11 @@ fn each_handler_sees_a_legal_sequence_that_ends_with_what_is_listed() {
             let factory = factory();
             let before: Vec<_> = had.then(|| object("u1", "5")).into_iter().collect();
             let informer = factory.informer(spec().preloaded(saved(&before, "9"))).unwrap();
-            let (_registration, deliveries) = informer.channel(HandlerOptions::default());
+            let (_registration, mut deliveries) = informer.channel(HandlerOptions::default());
             let mut hand = Hand::take(&factory);
             hand.tell(IoEvent::Start);
             hand.answer_list("12", list.as_slice());
-            let told = told(&deliveries);
+            let told = told(&mut deliveries);
             match list {
                 _ if had => assert_eq!(told, expected, "{list:?}"),
                 Some(_) => assert_eq!((told.len(), told[1].as_str()), (2, "synced"), "{told:?}"),
@@ -118,13 +118,13 @@ fn a_handler_that_comes_while_the_first_list_is_read_begins_with_the_saved_state
     let mut hand = Hand::take(&factory);
     let (sent, _) = hand.tell(IoEvent::Start);
     hand.tell(IoEvent::Head(sent[0].id, &Head::new(200)));
-    let (_registration, deliveries) = informer.channel(HandlerOptions::default());
-    let (removed, nothing) = informer.channel(HandlerOptions::default());
+    let (_registration, mut deliveries) = informer.channel(HandlerOptions::default());
+    let (removed, mut nothing) = informer.channel(HandlerOptions::default());
     hand.tell(IoEvent::Tick);
     removed.remove();
     hand.answer_list("12", &[]);
-    assert_eq!(told(&deliveries), ["added web/a@5", "deleted web/a@5 (final state unknown)", "synced"]);
-    assert!(told(&nothing).is_empty());
+    assert_eq!(told(&mut deliveries), ["added web/a@5", "deleted web/a@5 (final state unknown)", "synced"]);
+    assert!(told(&mut nothing).is_empty());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_server_that_was_set_back_since_is_believed() {
     let factory = factory();
     let informer =
         factory.informer(spec().preloaded(saved(&[object("a", "95", ""), object("b", "7", "")], "100"))).unwrap();
-    let (_registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (_registration, mut deliveries) = informer.channel(HandlerOptions::default());
     let mut hand = Hand::take(&factory);
     let (sent, _) = hand.tell(IoEvent::Start);
     let too_large = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,
@@ -146,7 +146,7 @@ fn a_server_that_was_set_back_since_is_believed() {
     }
     hand.answer_list("50", &[object("b", "7", ""), object("c", "40", "")]);
     assert_eq!(versions(&informer), ["web/b@7", "web/c@40"]);
-    let mut told = told(&deliveries);
+    let mut told = told(&mut deliveries);
     told.sort();
     assert_eq!(
         told,

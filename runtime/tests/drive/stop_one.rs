@@ -25,7 +25,7 @@ fn other() -> InformerSpec<DynamicObject> {
 fn an_informer_that_is_stopped_cancels_its_request_and_ends_its_handlers_and_no_others() {
     let factory = factory();
     let (one, two) = (factory.informer(spec()).unwrap(), factory.informer(other()).unwrap());
-    let (mine, its) = (one.channel(HandlerOptions::named("mine")), two.channel(HandlerOptions::named("its")));
+    let (mut mine, mut its) = (one.channel(HandlerOptions::named("mine")), two.channel(HandlerOptions::named("its")));
     let mut drives = factory.take_unstarted();
     drives.iter_mut().for_each(|drive| drop(actions(&mut **drive, IoEvent::Start)));
     one.request_stop();
@@ -61,7 +61,7 @@ fn b060_a_stopped_informer_that_is_asked_for_again_is_a_fresh_one_with_any_optio
 fn an_informer_that_is_stopped_before_its_start_never_runs() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     informer.request_stop();
     assert!(factory.take_unstarted().is_empty() && factory.lagging().is_empty());
     assert!(informer.is_stopped() && matches!(deliveries.try_next(), Next::Closed));
@@ -130,7 +130,7 @@ fn b129_what_is_asked_of_a_stopped_informer_ends_at_once_and_what_it_has_can_be_
     informer.request_stop();
     hand.tell(IoEvent::Tick);
     drop(hand);
-    let (registration, deliveries) = informer.channel(HandlerOptions::default());
+    let (registration, mut deliveries) = informer.channel(HandlerOptions::default());
     assert!(matches!(deliveries.try_next(), Next::Closed));
     drop(deliveries);
     assert!(registration.is_finished() && !registration.wait_synced(Instant::now()).unwrap());
@@ -167,7 +167,8 @@ fn a_sync_that_one_informer_holds_up_is_done_when_that_one_is_stopped() {
     let factory = factory();
     let (_good, bad) = (factory.informer(spec()).unwrap(), factory.informer(other()).unwrap());
     let mut drives = factory.take_unstarted();
-    let mut started: Vec<Hand> = drives.drain(..).map(|drive| Hand { drive, last: None, now: Time::ZERO }).collect();
+    let mut started: Vec<Hand> =
+        drives.drain(..).map(|drive| Hand { drive, last: None, paused: None, now: Time::ZERO }).collect();
     started[0].list(&["a"]);
     started[1].tell(IoEvent::Start);
     std::thread::scope(|scope| {

@@ -360,6 +360,66 @@ fn a_request_that_has_no_body_yet_is_not_paused() {
     assert_eq!((world.store.len(), world.watch_version()), (3, "5".into()));
 }
 
+/// One of two handlers, or both, have too much before them.
+fn backlog(world: &mut World, id: u64, full: bool) {
+    world.input(Input::Backlog { id: HandlerId(id), full });
+}
+
+#[test]
+fn while_a_handler_is_full_nothing_is_read_or_committed_and_deadlines_stand_still() {
+    let mut world = World::watching();
+    for id in [1, 2] {
+        world.add_handler(id, None);
+    }
+    world.body(&event("ADDED", "a", "6"));
+    let (watch, silence) = (world.current, Duration::from_secs(150));
+    backlog(&mut world, 1, true);
+    backlog(&mut world, 2, true);
+    assert_eq!((world.paused, world.deadline), (watch, None));
+    world.body(&event("ADDED", "b", "7")); // was on its way
+    world.pass(10_000_000);
+    assert_eq!((world.store.len(), world.phase(), world.failures.len()), (1, Phase::Watching, 0));
+    backlog(&mut world, 1, false);
+    assert_eq!((world.paused, world.store.len()), (watch, 1), "the other one is full");
+    world.remove_handler(2);
+    assert_eq!((world.paused, world.store.len()), (None, 2));
+    assert_eq!(world.deadline.unwrap().at, world.now + silence, "no second of the pause counts");
+    backlog(&mut world, 2, true);
+    assert_eq!(world.paused, None, "it is gone");
+}
+
+#[test]
+fn a_full_handler_holds_up_lists_too_and_what_has_no_body_yet_as_soon_as_it_has_one() {
+    let mut world = World::watching();
+    world.add_handler(1, None);
+    backlog(&mut world, 1, true);
+    world.input(Input::Refresh);
+    world.paused = None; // cancelled
+    assert_eq!(world.deadline.unwrap().why, "connecting");
+    world.request();
+    world.head(200);
+    assert_eq!((world.paused, world.deadline), (world.current, None));
+    let before = world.stored();
+    world.body(&list("9", &[("z", "8")]));
+    world.close();
+    world.paused = None; // over
+    assert_eq!((world.stored(), world.deadline), (before, None));
+    backlog(&mut world, 1, false);
+    assert_eq!((world.stored(), world.phase()), (["ns/z@8".to_string()].to_vec(), Phase::Opening));
+}
+
+#[test]
+fn a_stop_ends_what_waits_for_a_full_handler() {
+    let mut world = World::watching();
+    world.add_handler(1, None);
+    backlog(&mut world, 1, true);
+    let before = world.stored();
+    world.body(&event("ADDED", "z", "6"));
+    world.input(Input::Stop);
+    backlog(&mut world, 1, false);
+    assert_eq!((world.phase(), world.deadline, world.stored()), (Phase::Stopped, None, before));
+}
+
 #[test]
 fn cancelling_a_paused_body_forgets_the_pause() {
     let mut world = World::watching();

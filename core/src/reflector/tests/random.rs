@@ -2,6 +2,7 @@
 
 use super::harness::{World, bookmark, config, end_marker, error_event, event, list, page, status, too_large};
 use super::pace::{Reply, most, within};
+use crate::fifo::QueueKind;
 use crate::informer::{InformerConfig, Input};
 use crate::listener::Overflow;
 use crate::reflector::{End, ListStrategy, Phase, why};
@@ -181,11 +182,14 @@ pub(super) fn strategy() -> impl Strategy<Value = ListStrategy> {
     prop::sample::select(vec![ListStrategy::Auto, ListStrategy::Streaming, ListStrategy::Paged])
 }
 
-/// Half of all machines probe after seconds, so that these runs get there.
+/// Half of all machines probe after seconds, so that these runs get there; a third has the other queue.
 fn config_of(strategy: ListStrategy, seed: u64) -> InformerConfig {
     let mut config = config(strategy);
     if seed % 2 == 0 {
         config.reflector.tuning.version_probe = Duration::from_secs(3);
+    }
+    if seed % 3 == 0 {
+        config.queue = QueueKind::DeltaFifo;
     }
     config
 }

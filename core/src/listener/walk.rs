@@ -1,0 +1,115 @@
+//! [`Walk`]: a stretch of a ring that its handler walks without asking the ring for each step.
+
+use super::{Batch, Cause, Notification};
+use crate::store::Snapshot;
+use core::fmt;
+
+/// A stretch of a ring: the rest of a batch, or of the snapshot behind a replay or a resync. [`current`](Self::current) is
+/// what the handler is told; [`advance`](Self::advance) goes on.
+///
+/// A ring that has lent a stretch does not know how far its handler came: who owns both keeps the place where both sides
+/// see it, and claims each step there, so that what was taken back is not delivered. See [`Ring::turn`](super::Ring::turn).
+pub struct Walk<T> {
+    source: Source<T>,
+    /// Behind the current one.
+    at: usize,
+    /// The current one, where it is not in a batch.
+    made: Option<Notification<T>>,
+}
+
+enum Source<T> {
+    Batch(Batch<T>),
+    Replay(Snapshot<T>),
+    Resync(Snapshot<T>),
+    /// Nothing after the current one.
+    One,
+}
+
+impl<T> Walk<T> {
+    pub(super) fn one(notification: Notification<T>) -> Self {
+        Walk { source: Source::One, at: 0, made: Some(notification) }
+    }
+
+    /// Of a batch, behind the notification at `at - 1`.
+    pub(super) fn batch(batch: Batch<T>, at: usize) -> Self {
+        Walk { source: Source::Batch(batch), at, made: None }
+    }
+
+    pub(super) fn replay(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
+        Walk { source: Source::Replay(snapshot), at, made: Some(current) }
+    }
+
+    pub(super) fn resync(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
+        Walk { source: Source::Resync(snapshot), at, made: Some(current) }
+    }
+
+    /// The notification that is to be delivered now.
+    ///
+    /// # Panics
+    ///
+    /// If it was [taken](Self::take_made).
+    pub fn current(&self) -> &Notification<T> {
+        match &self.source {
+            Source::Batch(batch) => &batch[self.at - 1],
+            Source::Replay(_) | Source::Resync(_) | Source::One => self.made.as_ref().expect("it was not taken"),
+        }
+    }
+
+    /// The place behind the current one.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on to the next one, and says the place behind it; `None` at the end.
+    pub fn advance(&mut self) -> Option<usize> {
+        match &self.source {
+            Source::Batch(batch) => {
+                if self.at == batch.len() {
+                    return None;
+                }
+                self.at += 1;
+            }
+            Source::Replay(snapshot) => self.made = Some(replayed(snapshot, &mut self.at)?),
+            Source::Resync(snapshot) => self.made = Some(repeated(snapshot, &mut self.at)?),
+            Source::One => return None,
+        }
+        Some(self.at)
+    }
+
+    /// Takes a notification that is not part of a batch, so that it can be dropped where its type's panic harms nobody.
+    pub fn take_made(&mut self) -> Option<Notification<T>> {
+        self.made.take()
+    }
+
+    /// The batch that is walked, if it is one: the same for it.
+    pub fn into_batch(self) -> Option<Batch<T>> {
+        match self.source {
+            Source::Batch(batch) => Some(batch),
+            Source::Replay(_) | Source::Resync(_) | Source::One => None,
+        }
+    }
+}
+
+/// The next object of an initial state.
+pub(super) fn replayed<T>(snapshot: &Snapshot<T>, at: &mut usize) -> Option<Notification<T>> {
+    let object = snapshot.next(at)?.clone();
+    Some(Notification::Added { object, initial: true, cause: Cause::List })
+}
+
+/// The next object of a resync.
+pub(super) fn repeated<T>(snapshot: &Snapshot<T>, at: &mut usize) -> Option<Notification<T>> {
+    let object = snapshot.next(at)?;
+    Some(Notification::Updated { old: object.clone(), new: object.clone(), cause: Cause::Resync })
+}
+
+impl<T> fmt::Debug for Walk<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = match &self.source {
+            Source::Batch(_) => "a batch",
+            Source::Replay(_) => "the initial state",
+            Source::Resync(_) => "a resync",
+            Source::One => "one notification",
+        };
+        write!(f, "walk of {of} at {}", self.at)
+    }
+}

@@ -60,7 +60,7 @@ impl<T: Sample> Feed<T> {
     }
 
     /// Adds a handler on a thread of its own.
-    pub fn handle(&self, overflow: Overflow, function: impl FnMut(Notification<T>) + Send + 'static) -> Registration {
+    pub fn handle(&self, overflow: Overflow, function: impl FnMut(&Notification<T>) + Send + 'static) -> Registration {
         let mut options = HandlerOptions::default();
         options.overflow = overflow;
         let (registration, handler) = self.informer.handler(options, function);

@@ -77,10 +77,10 @@ fn observed() -> (FactoryOptions, Receiver<Sent>) {
 }
 
 /// A handler that counts what it is told after its initial state.
-fn counting() -> (impl FnMut(Notification<Pod>) + Send + 'static, Arc<AtomicU64>) {
+fn counting() -> (impl FnMut(&Notification<Pod>) + Send + 'static, Arc<AtomicU64>) {
     let told = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&told);
-    let handler = move |notification: Notification<Pod>| {
+    let handler = move |notification: &Notification<Pod>| {
         if !matches!(notification, Notification::Added { initial: true, .. }) {
             count.fetch_add(1, Ordering::Relaxed);
         }

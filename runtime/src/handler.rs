@@ -181,19 +181,6 @@ impl<T> Channel<T> {
         Some(fill(&mut buffer.ring))
     }
 
-    pub(crate) fn signal(&self) -> &Signal {
-        &self.signal
-    }
-
-    pub(crate) fn mark_synced(&self) {
-        self.shared.synced.store(true, Ordering::Release);
-        self.shared.tell();
-    }
-
-    pub(crate) fn mark_panic(&self) {
-        self.shared.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Wakes the handler if it waits and there is something for it.
     pub(crate) fn wake(&self) {
         let mut buffer = self.buffer.lock();
@@ -382,10 +369,6 @@ impl<T> Deliveries<T> {
     /// What to wait on after [`Next::Empty`].
     pub fn signal(&self) -> &Signal {
         self.channel.signal()
-    }
-
-    pub(crate) fn channel(&self) -> Arc<Channel<T>> {
-        Arc::clone(&self.channel)
     }
 
     /// The part that several may hold.

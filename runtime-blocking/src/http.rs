@@ -25,8 +25,8 @@ use ureq_proto::http::header::{CONTENT_LENGTH, HOST};
 /// Bytes read at once, and the most that the head of an answer may have: real heads have less than 2 KiB.
 pub(crate) const BUFFER: usize = 64 * 1024;
 
-/// What a buffer begins with: the head of an answer, or an object.
-pub(crate) const SMALL_BUFFER: usize = 4 * 1024;
+/// What a buffer begins with: room for the head of most answers.
+pub(crate) const SMALL_BUFFER: usize = 1024;
 
 /// Room for the request line and headers; a selector in the target may be long, but servers take no more than this.
 const REQUEST_HEAD: usize = 64 * 1024;

@@ -127,9 +127,10 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         loop {
             let seen = shared.channel.signal().generation();
             let mut deliveries = shared.deliveries.lock();
+            // This drops what was passed, so the machine is not locked yet.
+            let next = deliveries.try_next();
             let mut machine = shared.machine.lock();
             let now = shared.clock.now();
-            let next = deliveries.try_next();
             let was_empty = matches!(next, Next::Empty(_));
             match next {
                 Next::Delivery(Delivery::Notification(notification)) => machine.tell(now, notification),

@@ -51,7 +51,7 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::Replaced;
+use crate::replaced::{Replaced, drop_quietly};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -364,6 +364,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     // First, so that the machine knows of a handler that is full before it goes on.
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
+                        // Of a list, where no handler waits for it.
+                        batch.into_notifications().into_iter().flatten().for_each(drop_quietly);
                     }
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
                 }

@@ -14,6 +14,7 @@ mod schedules;
 
 use crate::error::Error;
 use crate::guard;
+use crate::informer::Command;
 use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
@@ -60,11 +61,11 @@ pub struct Channel<T> {
     place: AtomicUsize,
     signal: Signal,
     shared: Arc<Shared>,
-    /// Tells the driver that a full ring has room again.
-    room: Box<Room>,
+    /// Tells the driver that a full ring has room again, or that nobody takes from it any more.
+    driver: Box<Post<T>>,
 }
 
-type Room = dyn Fn(HandlerId) + Send + Sync;
+type Post<T> = dyn Fn(Command<T>) + Send + Sync;
 
 struct Buffer<T> {
     ring: Ring<T>,
@@ -100,11 +101,11 @@ struct Shared {
 }
 
 impl<T> Channel<T> {
-    pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, room: Box<Room>) -> Self {
+    pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
         Channel {
             buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false }),
             place: AtomicUsize::new(NOTHING_LENT),
-            room,
+            driver,
             signal: Signal::new(),
             shared: Arc::new(Shared {
                 id,
@@ -242,8 +243,9 @@ impl<T> Channel<T> {
         let left = buffer.ring.take();
         drop(buffer);
         self.signal.notify();
-        // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration.
-        drop(left);
+        // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
+        // that ends has other handlers to close.
+        let _ = guard::call(|| left.dismantle(drop_quietly));
     }
 }
 
@@ -317,8 +319,15 @@ impl<T> Deliveries<T> {
             if walk.advance().is_some_and(|to| self.channel.claim(from, to)) {
                 return Found::Notification;
             }
-            self.pass();
         }
+        // Until the ring has let go of it, too: what is dropped is dropped here, and not under the ring's lock.
+        let passed = self.walk.take();
+        let found = self.take_turn();
+        passed.into_iter().for_each(pass);
+        found
+    }
+
+    fn take_turn(&mut self) -> Found {
         let mut buffer = self.channel.buffer.lock();
         // Under the lock, so that nothing is taken once `close` has returned.
         if self.channel.shared.closed.load(Ordering::Acquire) {
@@ -344,19 +353,9 @@ impl<T> Deliveries<T> {
         };
         drop(buffer);
         if has_room {
-            (self.channel.room)(self.channel.shared.id);
+            (self.channel.driver)(Command::Room(self.channel.shared.id));
         }
         found
-    }
-
-    /// Lets go of the batch: its objects are nothing to this handler any more.
-    fn pass(&mut self) {
-        let Some(mut walk) = self.walk.take() else { return };
-        if let Some(passed) = walk.take_made() {
-            drop_quietly(passed);
-        }
-        let last_of_it = walk.into_batch().and_then(Batch::into_notifications);
-        last_of_it.into_iter().flatten().for_each(drop_quietly);
     }
 
     fn delivery(&self, found: Found) -> Delivery<'_, T> {
@@ -410,10 +409,24 @@ impl<T> Deliveries<T> {
     }
 }
 
+/// Lets go of what was walked: its objects are nothing to this handler any more.
+fn pass<T>(mut walk: Walk<T>) {
+    if let Some(passed) = walk.take_made() {
+        drop_quietly(passed);
+    }
+    // What it walks besides a batch is a snapshot, perhaps the last handle of it.
+    let batch = guard::call(|| walk.into_batch()).ok().flatten();
+    batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_quietly);
+}
+
 impl<T> Drop for Deliveries<T> {
-    /// The loop has ended: nothing runs any more.
+    /// The loop has ended: nothing runs any more, and nothing is to wait for it, in whatever way it ended.
     fn drop(&mut self) {
-        self.pass();
+        if !self.channel.shared.closed.load(Ordering::Acquire) {
+            self.channel.close();
+            (self.channel.driver)(Command::Remove(self.channel.shared.id));
+        }
+        self.walk.take().into_iter().for_each(pass);
         self.channel.shared.finished.store(true, Ordering::Release);
         self.channel.shared.tell();
     }

@@ -526,13 +526,13 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
             options.name = format!("{}-{}", self.0.resource, id.0);
         }
         let inner: Weak<Inner<T>> = Arc::downgrade(&self.0);
-        let driver = Weak::clone(&inner);
-        let room = move |id| {
-            if let Some(inner) = driver.upgrade() {
-                _ = inner.post(Command::Room(id));
+        let driven = Weak::clone(&inner);
+        let driver = move |command| {
+            if let Some(inner) = driven.upgrade() {
+                _ = inner.post(command);
             }
         };
-        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed), Box::new(room)));
+        let channel = Arc::new(Channel::new(id, &options, Arc::clone(&self.0.shared.changed), Box::new(driver)));
         let held = Arc::downgrade(&channel);
         let remove = move |id| {
             if let Some(channel) = held.upgrade() {

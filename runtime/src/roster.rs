@@ -56,7 +56,7 @@ impl Roster {
     /// The informer that is there, or a new one. A lease counts from here on; without one it is pinned.
     pub(crate) fn informer<T: Send + Sync + 'static>(
         self: &Arc<Self>,
-        mut spec: InformerSpec<T>,
+        spec: InformerSpec<T>,
         shared: &Arc<Shared>,
         lease: bool,
     ) -> Result<InformerHandle<T>, Error> {
@@ -68,6 +68,8 @@ impl Roster {
         if let Some(saved) = &spec.saved {
             SavedError::check_of(saved.of(), &scope.to_string())?;
         }
+        // Dropped behind the lock if nobody needs it: it holds what users gave us, perhaps a lease of another informer.
+        let mut asked = Some(spec);
         let mut members = self.members.lock();
         let Members { informers, unstarted } = &mut *members;
         // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
@@ -76,6 +78,7 @@ impl Roster {
         }
         let known_as = scope.clone();
         let member = informers.get_or_insert::<T>(scope, options, || {
+            let mut spec = asked.take().expect("it is made once");
             let status = Arc::new(Status::new(known_as.to_string()));
             let inner = Arc::new(Inner::new(&spec, known_as, Arc::clone(&status), shared, Arc::downgrade(self)));
             if inner.resource.namespaced {

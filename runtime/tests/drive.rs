@@ -21,6 +21,8 @@ use informer_runtime::{Config, Error};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+#[path = "drive/drops.rs"]
+mod drops;
 #[path = "drive/forms.rs"]
 mod forms;
 #[path = "drive/mutation.rs"]
@@ -861,7 +863,7 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
         (factory, informer, hand, handlers)
     };
 
-    let (_factory, informer, mut hand, [(first, _), (second, _)]) = full();
+    let (_factory, informer, mut hand, [(first, _one), (second, _other)]) = full();
     hand.update(10..=10);
     first.remove();
     hand.tell(IoEvent::Tick);

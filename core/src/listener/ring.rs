@@ -218,11 +218,15 @@ impl<T> Ring<T> {
     pub fn pop(&mut self) -> Option<Delivery<T>> {
         debug_assert!(!self.lent, "recall what is lent before anything else is taken");
         let next = if self.disconnected { None } else { self.pop_next() };
-        self.waiting = !matches!(next, Some(Delivery::Notification(_)));
+        self.popped(!matches!(next, Some(Delivery::Notification(_))));
+        next
+    }
+
+    fn popped(&mut self, waiting: bool) {
+        self.waiting = waiting;
         if let Overflow::Pause { limit } = self.overflow {
             self.full &= self.behind() > limit / 2;
         }
-        next
     }
 
     fn pop_next(&mut self) -> Option<Delivery<T>> {
@@ -288,10 +292,26 @@ impl<T> Ring<T> {
             (self.lent, self.waiting) = (true, false);
             return Some(Turn::Walk(walk));
         }
+        if let Some(walk) = self.pop_with_batch() {
+            self.popped(false);
+            return Some(Turn::Walk(walk));
+        }
         Some(match self.pop()? {
             Delivery::Notification(notification) => Turn::Walk(Walk::one(notification)),
             Delivery::Synced => Turn::Synced,
         })
+    }
+
+    /// The last notification of a batch, and with it the batch: perhaps this is the last handle, and what is in it is not to
+    /// be dropped here, under a lock of the owner.
+    fn pop_with_batch(&mut self) -> Option<Walk<T>> {
+        match self.entries.front() {
+            Some(Entry::Batch { batch, at }) if !self.disconnected && at + 1 == batch.len() => {}
+            _ => return None,
+        }
+        let Some(Entry::Batch { batch, at }) = self.pop_entry() else { return None };
+        self.buffered -= 1;
+        Some(Walk::batch(batch, at + 1))
     }
 
     fn lend(&mut self) -> Option<Walk<T>> {
@@ -355,6 +375,18 @@ impl<T> Ring<T> {
         taken.stats = self.stats;
         core::mem::swap(self, &mut taken);
         taken
+    }
+
+    /// Takes a ring apart that nobody will be told of, and gives each notification to `each` of which it has the last
+    /// handle: for who drops them one by one.
+    pub fn dismantle(self, mut each: impl FnMut(Notification<T>)) {
+        for entry in self.entries {
+            match entry {
+                Entry::Batch { batch, .. } => batch.into_notifications().into_iter().flatten().for_each(&mut each),
+                Entry::Change(notification) => each(notification),
+                Entry::Replay(_) | Entry::Resync(_) | Entry::Synced | Entry::Nothing(_) => {}
+            }
+        }
     }
 
     /// True if [`pop`](Self::pop) may have something.

@@ -1,0 +1,161 @@
+//! Types whose `drop` is code of the user's: it may ask what it likes, and its panic costs nobody else anything.
+
+use super::*;
+use informer_runtime::acknowledged::{ItemOptions, ItemSource};
+use informer_runtime::roster::Leased;
+use std::panic::resume_unwind;
+
+type Hook = Arc<Mutex<Option<Box<dyn Fn() + Send + Sync>>>>;
+
+/// A value that calls a function when it is dropped.
+struct Noisy {
+    hook: Hook,
+    of: String,
+}
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        let hook = self.hook.lock().take();
+        if let Some(hook) = hook {
+            hook();
+            self.hook.lock().get_or_insert(hook);
+        }
+    }
+}
+
+fn noisy(hook: &Hook) -> InformerSpec<Noisy> {
+    let hook = Arc::clone(hook);
+    spec().transform(move |object: DynamicObject| Ok(Noisy { hook: Arc::clone(&hook), of: object.json().to_string() }))
+}
+
+fn set(hook: &Hook, call: impl Fn() + Send + Sync + 'static) {
+    *hook.lock() = Some(Box::new(call));
+}
+
+/// A list that replaces everything: nobody keeps its notifications but the handlers.
+fn relist(hand: &mut Hand, informer: &InformerHandle<Noisy>, version: &str, names: &[&str]) {
+    informer.refresh();
+    hand.tell(IoEvent::Tick);
+    let items: Vec<_> = names.iter().map(|name| object(name, version, "")).collect();
+    hand.answer_list(version, &items);
+}
+
+fn empty(handler: &mut dyn HandlerLoop) {
+    while let Step::Delivered = handler.step() {}
+}
+
+fn dropped(times: &Arc<AtomicU32>, ask: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+    let times = Arc::clone(times);
+    move || {
+        ask();
+        times.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_handler_drops_what_it_has_passed_under_no_lock_of_its_own() {
+    for overflow in [Overflow::default(), Overflow::Pause { limit: 1 }] {
+        let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+        let factory = factory();
+        let informer = factory.informer(noisy(&hook)).unwrap();
+        let mut hand = Hand::take(&factory);
+        let mut options = HandlerOptions::default();
+        options.overflow = overflow;
+        let (registration, mut handler) = informer.handler(options, |_: &Notification<_>| {});
+        hand.list(&["a", "b", "c", "d"]);
+        empty(&mut *handler);
+        relist(&mut hand, &informer, "6", &["a", "b", "c", "d"]);
+        assert_eq!(registration.pending(), 4);
+        // Asking the registration takes the lock of the handler's ring.
+        set(&hook, dropped(&times, move || _ = registration.pending()));
+        empty(&mut *handler);
+        assert_eq!(times.load(Ordering::Relaxed), 4, "it was the last to have them: {overflow:?}");
+        hook.lock().take();
+    }
+}
+
+#[test]
+fn a_stream_drops_what_it_has_passed_under_no_lock_of_its_items() {
+    let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+    let factory = factory();
+    let informer = factory.informer(noisy(&hook)).unwrap();
+    let mut hand = Hand::take(&factory);
+    let items = ItemSource::new(&informer, ItemOptions::default());
+    let take = |items: &ItemSource<Noisy>| {
+        while let informer_runtime::acknowledged::Step::Item(item) = items.step() {
+            assert!(item.object().is_some_and(|object| object.of.contains("Pod")));
+            item.done();
+        }
+    };
+    hand.list(&["a", "b"]);
+    take(&items);
+    relist(&mut hand, &informer, "6", &["a", "b"]);
+    take(&items);
+    relist(&mut hand, &informer, "7", &["a", "b"]);
+    let asked = items.clone();
+    set(&hook, dropped(&times, move || _ = asked.waiting()));
+    take(&items);
+    assert_ne!(times.load(Ordering::Relaxed), 0);
+    hook.lock().take(); // it holds a consumer
+}
+
+#[test]
+fn an_object_that_panics_when_it_is_dropped_ends_no_driver_and_no_handler() {
+    let hook = Hook::default();
+    let factory = factory();
+    let informer = factory.informer(noisy(&hook)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    set(&hook, || resume_unwind(Box::new("on purpose"))); // without a line on stderr
+    relist(&mut hand, &informer, "6", &["a", "b"]);
+    assert_eq!(informer.lister().len(), 2, "the driver goes on");
+    let handler = || informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});
+    let ((late, mut first), (_, mut second)) = (handler(), handler());
+    hand.tell(IoEvent::Tick);
+    empty(&mut *first);
+    empty(&mut *second);
+    relist(&mut hand, &informer, "7", &["a", "b"]);
+    empty(&mut *second);
+    // The first one has the last handles now, and is closed before the second.
+    hand.tell(IoEvent::Stop);
+    assert!(late.pending() == 0 && informer.is_stopped());
+    assert_eq!([first.step(), second.step()], [Step::Closed; 2]);
+    drop(first);
+    assert!(late.is_finished());
+}
+
+#[test]
+fn deliveries_that_are_dropped_are_a_handler_that_is_removed_and_hold_up_nothing() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let mut options = HandlerOptions::default();
+    options.overflow = Overflow::Pause { limit: 1 };
+    let (registration, deliveries) = informer.channel(options);
+    hand.list(&["a"]);
+    hand.update(6..=9);
+    assert!(hand.paused.is_some(), "more waits than it allows");
+    drop(deliveries);
+    hand.tell(IoEvent::Tick);
+    assert!(hand.paused.is_none() && registration.is_finished() && registration.pending() == 0);
+    hand.update(10..=20);
+    assert_eq!(versions(&informer), ["web/a@20"]);
+}
+
+#[test]
+fn a_request_for_an_informer_that_is_there_drops_what_it_brings_under_no_lock() {
+    let factory = factory();
+    let (namespaces, lease) = factory.lease(spec().namespace("other")).unwrap();
+    let namespaces = Leased::new(namespaces, lease);
+    // A transform that looks something up keeps what it reads going.
+    let asked = || {
+        let namespaces = namespaces.clone();
+        spec().transform(move |object| Ok((namespaces.lister().len(), object)))
+    };
+    let first = factory.informer(asked()).unwrap();
+    let second = factory.informer(asked()).unwrap();
+    let refused = factory.informer(asked().strict());
+    assert!(refused.is_err() && first.lister().len() == second.lister().len());
+    drop(namespaces);
+    assert_eq!(factory.take_unstarted().len(), 2, "the transform holds a lease");
+}

@@ -4,7 +4,6 @@ use crate::Sample;
 use informer_core::Object;
 use informer_core::wire::Crc32;
 use miniz_oxide::deflate::compress_to_vec;
-use std::ops::Range;
 
 /// The version that every list and every end of initial events stands for: one that is later than any object's.
 const LIST_VERSION: u64 = 9_000_000;
@@ -15,15 +14,15 @@ const LIST_VERSION: u64 = 9_000_000;
 /// # Panics
 ///
 /// If an object cannot be written as JSON.
-pub fn list_body<T: Sample>(numbers: Range<u64>, version: impl Fn(u64) -> u64) -> Vec<u8> {
+pub fn list_body<T: Sample>(numbers: impl IntoIterator<Item = u64>, version: impl Fn(u64) -> u64) -> Vec<u8> {
     let resource = T::resource();
     let (kind, api) = (&resource.kind, resource.api_version());
     let mut body = format!(
         r#"{{"kind":"{kind}List","apiVersion":"{api}","metadata":{{"resourceVersion":"{LIST_VERSION}"}},"items":["#
     )
     .into_bytes();
-    for n in numbers.clone() {
-        if n > numbers.start {
+    for (at, n) in numbers.into_iter().enumerate() {
+        if at > 0 {
             body.push(b',');
         }
         serde_json::to_writer(&mut body, &T::sample(n, version(n))).expect("samples are plain data");
@@ -38,7 +37,7 @@ pub fn list_body<T: Sample>(numbers: Range<u64>, version: impl Fn(u64) -> u64) -
 /// # Panics
 ///
 /// If an object cannot be written as JSON.
-pub fn frames<T: Sample>(event: &str, numbers: Range<u64>, version: impl Fn(u64) -> u64) -> Vec<u8> {
+pub fn frames<T: Sample>(event: &str, numbers: impl IntoIterator<Item = u64>, version: impl Fn(u64) -> u64) -> Vec<u8> {
     let resource = T::resource();
     let (kind, api) = (&resource.kind, resource.api_version());
     let mut body = Vec::new();

@@ -12,7 +12,7 @@
 //! of the user's and delivers nothing.
 
 use crate::factory::Inner;
-use crate::http::{BUFFER, Fault, Wire};
+use crate::http::{Fault, SMALL_BUFFER, Wire, grow};
 use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
 use informer_core::reflector::End;
@@ -138,12 +138,17 @@ impl Reader {
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
         let mut answer = transport.exchange(&outgoing, &limits, self)?;
         self.push(Event::Head(std::mem::take(&mut answer.head)));
-        let mut part = vec![0; BUFFER];
+        let mut part = vec![0; SMALL_BUFFER];
         loop {
             self.wait_for_room()?;
             match answer.wire.part(&mut answer.body, &mut part)? {
                 0 => break,
-                read => self.push(Event::Body(part[..read].to_vec())),
+                read => {
+                    self.push(Event::Body(part[..read].to_vec()));
+                    if read == part.len() {
+                        grow(&mut part);
+                    }
+                }
             }
         }
         // Given back, no cancel may shut it any more.
@@ -223,6 +228,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::BUFFER;
     use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
     use informer_core::reflector::ListStrategy;
     use informer_core::wire::Verb;

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The protocol is ureq-proto's, a state machine without IO; this file moves its bytes. One buffer of [`BUFFER`] bytes
-//! bounds what is read ahead, and the head of an answer with it.
+//! bounds what is read ahead, and the head of an answer with it. Most connections carry a quiet watch, so it begins small
+//! and grows as long as reads fill it.
 
 use crate::socket::{Handle, Socket};
 use informer_core::reflector::End;
@@ -23,6 +24,9 @@ use ureq_proto::http::header::{CONTENT_LENGTH, HOST};
 
 /// Bytes read at once, and the most that the head of an answer may have: real heads have less than 2 KiB.
 pub(crate) const BUFFER: usize = 64 * 1024;
+
+/// What a buffer begins with: room for the head of most answers.
+pub(crate) const SMALL_BUFFER: usize = 1024;
 
 /// Room for the request line and headers; a selector in the target may be long, but servers take no more than this.
 const REQUEST_HEAD: usize = 64 * 1024;
@@ -134,7 +138,7 @@ impl Stream {
 /// A connection that stands, and what was read ahead of it.
 pub(crate) struct Wire {
     stream: Stream,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     start: usize,
     end: usize,
     answered: bool,
@@ -164,7 +168,7 @@ impl Wire {
     }
 
     fn new(stream: Stream) -> Self {
-        Wire { stream, buffer: vec![0; BUFFER].into_boxed_slice(), start: 0, end: 0, answered: false }
+        Wire { stream, buffer: vec![0; SMALL_BUFFER], start: 0, end: 0, answered: false }
     }
 
     /// A second handle of the socket, to shut it from another thread.
@@ -281,11 +285,14 @@ impl Wire {
             self.end -= self.start;
             self.start = 0;
         }
-        if self.end == self.buffer.len() {
+        if self.end == self.buffer.len() && !grow(&mut self.buffer) {
             return Err(Fault::broken(format_args!("a head or chunk header has more than {BUFFER} bytes")));
         }
         let read = self.stream.read(&mut self.buffer[self.end..])?;
         self.end += read;
+        if self.end == self.buffer.len() {
+            grow(&mut self.buffer); // there is more
+        }
         Ok(read)
     }
 
@@ -308,6 +315,15 @@ impl Body {
     }
 }
 
+/// Doubles a buffer that was full; false if it may not grow any more.
+pub(crate) fn grow(buffer: &mut Vec<u8>) -> bool {
+    let grows = buffer.len() < BUFFER;
+    if grows {
+        buffer.resize((buffer.len() * 2).min(BUFFER), 0);
+    }
+    grows
+}
+
 impl Drop for Wire {
     /// Another thread may still hold a handle of the socket; the server is to see the end now.
     fn drop(&mut self) {
@@ -318,5 +334,36 @@ impl Drop for Wire {
             let _ = stream.conn.write_tls(&mut stream.sock);
         }
         self.stream.socket().handle().shut();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    #[test]
+    fn a_quiet_connection_keeps_a_small_buffer_and_a_busy_one_gets_a_large_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let by = Instant::now() + Duration::from_secs(60);
+        let mut wire = Wire::plain(Socket::new(Handle::Tcp(ours), by));
+        let (mut read, mut largest) = (0, 0);
+        let mut take = |wire: &mut Wire, bytes: usize| {
+            while read < bytes {
+                let filled = wire.fill().unwrap();
+                read += filled;
+                largest = largest.max(wire.end);
+                wire.start = wire.end;
+            }
+            (wire.buffer.len(), largest)
+        };
+        server.write_all(&[b'x'; 100]).unwrap();
+        assert_eq!(take(&mut wire, 100), (SMALL_BUFFER, 100));
+        server.write_all(&vec![b'x'; 2 * BUFFER]).unwrap();
+        let (grown, largest) = take(&mut wire, 100 + 2 * BUFFER);
+        assert!(grown > SMALL_BUFFER && grown <= BUFFER && largest <= BUFFER, "{grown} bytes, {largest} at a time");
     }
 }

@@ -192,11 +192,12 @@ async fn carry_out(
     }
     let connector = runtime.client.connector();
     let asked = request.clone();
-    let made = connector.prepare(move |config| Outgoing::request(config, &asked)).await;
+    let made = Box::pin(connector.prepare(move |config| Outgoing::request(config, &asked))).await;
     let made = made.ok_or_else(|| Fault::Broken("the runtime is shutting down".into()))?;
     let outgoing = made.map_err(|error| Fault::Broken(error.to_string()))?;
     let connected = || tell(Event::Connected(id));
-    let mut answer = connector.send(&outgoing, request.connect_within, connected).await?;
+    // On the heap, and gone with the head: a watch then waits for hours in a small task.
+    let mut answer = Box::pin(connector.send(&outgoing, request.connect_within, connected)).await?;
     tell(Event::Head(id, std::mem::take(&mut answer.head))).await;
     loop {
         // The sender is dropped with the flight, which ends this task.
@@ -207,7 +208,7 @@ async fn carry_out(
             None => break,
         }
     }
-    connector.finished(answer, &outgoing).await;
+    Box::pin(connector.finished(answer, &outgoing)).await;
     Ok(())
 }
 

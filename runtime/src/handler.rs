@@ -19,7 +19,7 @@ use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
-use informer_core::listener::{Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
+use informer_core::listener::{self, Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
 use informer_core::time::Duration;
 use std::fmt;
@@ -265,6 +265,16 @@ pub enum Delivery<'a, T> {
     Synced,
 }
 
+impl<T> Delivery<'_, T> {
+    /// The same for whoever keeps it: two counted pointers.
+    pub fn to_owned(&self) -> listener::Delivery<T> {
+        match self {
+            Delivery::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
+            Delivery::Synced => listener::Delivery::Synced,
+        }
+    }
+}
+
 /// What [`Deliveries::try_next`] found.
 #[derive(Debug)]
 pub enum Next<'a, T> {
@@ -357,7 +367,7 @@ impl<T> Deliveries<T> {
 
     /// What to wait on after [`Next::Empty`].
     pub fn signal(&self) -> &Signal {
-        &self.channel.signal
+        self.channel.signal()
     }
 
     /// The part that several may hold.

@@ -61,6 +61,15 @@ impl Memory {
         let status = std::fs::read_to_string("/proc/self/status").expect("measurements need Linux");
         Memory { peak_mib: field(&status, "VmHWM:"), settled_mib: field(&status, "VmRSS:") }
     }
+
+    /// Forgets the peak: from here on it is the most that was resident since now.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel has no such thing, or forbids it.
+    pub fn forget_peak() {
+        std::fs::write("/proc/self/clear_refs", "5").expect("Linux lets a process forget its own peak");
+    }
 }
 
 /// Bytes of memory that this machine could give.
@@ -94,6 +103,15 @@ mod tests {
         let after = Memory::now();
         assert!(during.settled_mib - before.settled_mib > 60.0, "{before:?} {during:?}");
         assert!(after.peak_mib - before.settled_mib > 60.0, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_peak_is_forgotten_on_request() {
+        drop(std::hint::black_box(vec![1_u8; 256 << 20]));
+        let before = Memory::now();
+        Memory::forget_peak();
+        let after = Memory::now();
+        assert!(before.peak_mib - after.peak_mib > 100.0, "{before:?} {after:?}");
     }
 
     #[test]

@@ -57,27 +57,48 @@ impl Better {
 impl std::fmt::Display for Better {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Better::AtMost(limit) => write!(f, "at most {limit}"),
-            Better::AtLeast(limit) => write!(f, "at least {limit}"),
+            Better::AtMost(limit) => write!(f, "at most {}", rounded(*limit)),
+            Better::AtLeast(limit) => write!(f, "at least {}", rounded(*limit)),
         }
     }
 }
 
-/// What a median of a side must be beside another median of the same run.
-#[derive(Clone, Copy, Debug)]
+/// What a median of a side must be: beside another median of the same run, or by itself.
+#[derive(Clone, Debug)]
 pub struct Bound {
     what: &'static str,
     /// The side that it binds, and a row.
     ours: (&'static str, usize),
-    /// What that is divided by.
-    by: (&'static str, usize),
+    /// What that is divided by: the least of these; by nothing if there is none.
+    by: Vec<(&'static str, usize)>,
     better: Better,
 }
 
 impl Bound {
     /// Binds the ratio of two medians, each named by side and row.
     pub fn new(what: &'static str, ours: (&'static str, usize), by: (&'static str, usize), better: Better) -> Self {
-        Bound { what, ours, by, better }
+        Bound { what, ours, by: vec![by], better }
+    }
+
+    /// Binds the ratio of a median and the least of others: the better of several peers, where less is better.
+    ///
+    /// # Panics
+    ///
+    /// If there are no others.
+    pub fn beside_least(
+        what: &'static str,
+        ours: (&'static str, usize),
+        others: &[(&'static str, usize)],
+        better: Better,
+    ) -> Self {
+        assert!(!others.is_empty(), "{what}: a ratio needs something to divide by");
+        Bound { what, ours, by: others.to_vec(), better }
+    }
+
+    /// Binds a median by itself, in the unit of its row: for what is the same on every machine, such as bytes and counts,
+    /// or is promised as it stands.
+    pub fn absolute(what: &'static str, ours: (&'static str, usize), better: Better) -> Self {
+        Bound { what, ours, by: Vec::new(), better }
     }
 }
 
@@ -95,10 +116,11 @@ pub struct Report {
 }
 
 /// A bound with its numbers.
-struct Judged {
-    bound: Bound,
+struct Judged<'a> {
+    bound: &'a Bound,
     value: Option<f64>,
-    by: Option<f64>,
+    /// What the value was set beside, by side and with its number; nothing for one that stands by itself.
+    by: Option<(&'static str, Option<f64>)>,
     ratio: Option<f64>,
     holds: bool,
 }
@@ -118,14 +140,25 @@ impl Report {
         self.judged().iter().all(|judged| judged.holds)
     }
 
-    fn judged(&self) -> Vec<Judged> {
-        let judge = |bound: &Bound| {
-            let (value, by) = (self.median(bound.ours.0, bound.ours.1), self.median(bound.by.0, bound.by.1));
-            let ratio = value.zip(by).map(|(value, by)| value / by);
-            let holds = ratio.is_some_and(|ratio| bound.better.accepts(ratio));
-            Judged { bound: *bound, value, by, ratio, holds }
-        };
-        self.bounds.iter().map(judge).collect()
+    fn judged(&self) -> Vec<Judged<'_>> {
+        self.bounds.iter().map(|bound| self.judge(bound)).collect()
+    }
+
+    fn judge<'a>(&self, bound: &'a Bound) -> Judged<'a> {
+        let Bound { ours, better, .. } = bound;
+        let (value, by) = (self.median(ours.0, ours.1), self.beside(bound));
+        let ratio = value.zip(by.and_then(|(_, by)| by)).map(|(value, by)| value / by);
+        let judged = if by.is_some() { ratio } else { value };
+        Judged { bound, value, by, ratio, holds: judged.is_some_and(|judged| better.accepts(judged)) }
+    }
+
+    /// The least of what a bound is set beside. One that has no number leaves none to the bound: it may have been less.
+    fn beside(&self, bound: &Bound) -> Option<(&'static str, Option<f64>)> {
+        let others = bound.by.iter().map(|(side, row)| (*side, self.median(side, *row)));
+        others.min_by(|(_, a), (_, b)| match (a, b) {
+            (Some(a), Some(b)) => a.total_cmp(b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        })
     }
 
     fn row(&self, row: usize) -> String {
@@ -147,9 +180,9 @@ impl Report {
         text.push_str("\n\n| bound | side | is | beside | ratio | must be | holds |\n|---|---|---:|---:|---:|---|---|");
         for judged in self.judged() {
             let Judged { bound, value, by, ratio, holds } = judged;
-            let (value, by, ratio) = (shown(value), shown(by), shown(ratio));
+            let (value, ratio) = (shown(value), shown(ratio));
             let yes = if holds { "yes" } else { "**NO**" };
-            let beside = format!("{} {by}", bound.by.0);
+            let beside = by.map_or_else(|| shown(None), |(side, by)| format!("{side} {}", shown(by)));
             let _ = write!(
                 text,
                 "\n| {} | {} | {value} | {beside} | {ratio} | {} | {yes} |",
@@ -176,10 +209,10 @@ impl Report {
             .judged()
             .iter()
             .map(|judged| {
-                let bound = &judged.bound;
+                let (bound, beside) = (judged.bound, judged.by.unzip());
                 json!({
-                    "bound": bound.what, "side": bound.ours.0, "value": judged.value, "beside": bound.by.0,
-                    "besideValue": judged.by, "ratio": judged.ratio, "must": bound.better.to_string(),
+                    "bound": bound.what, "side": bound.ours.0, "value": judged.value, "beside": beside.0,
+                    "besideValue": beside.1.flatten(), "ratio": judged.ratio, "must": bound.better.to_string(),
                     "holds": judged.holds,
                 })
             })
@@ -198,6 +231,11 @@ impl Report {
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, text));
         written.map_err(|error| format!("cannot write {}: {error}", file.display()))
     }
+}
+
+/// A limit as people write it: a sixth without sixteen digits.
+fn rounded(limit: f64) -> f64 {
+    (limit * 1e4).round() / 1e4
 }
 
 /// Three digits that count.
@@ -239,6 +277,33 @@ mod tests {
         assert!(!report(&[Some(4.99), Some(4.99), Some(4.99)], Better::AtLeast(2.5)).holds());
         assert!(report(&[Some(5.0), Some(5.0), Some(5.0)], Better::AtLeast(2.5)).holds());
         assert!(!report(&[Some(5.01), Some(5.01), Some(5.01)], Better::AtMost(2.5)).holds());
+    }
+
+    #[test]
+    fn a_bound_beside_several_is_set_beside_the_least() {
+        let mut report = report(&[Some(9.0)], Better::AtMost(2.0));
+        report.sides.push(Side { name: "others", values: vec![vec![Some(4.0)]] });
+        let beside = |others: &[_]| Bound::beside_least("b", ("us", 0), others, Better::AtMost(3.0));
+        report.bounds = vec![beside(&[("others", 0)]), beside(&[("others", 0), ("them", 0)])];
+        let holds: Vec<bool> = report.judged().iter().map(|judged| judged.holds).collect();
+        assert_eq!(holds, [true, false], "9 / 4 and 9 / 2");
+        report.bounds = vec![beside(&[("others", 0), ("nobody", 0)])];
+        assert!(!report.holds(), "nobody may have been better");
+    }
+
+    #[test]
+    fn a_bound_that_stands_by_itself_is_judged_in_the_unit_of_its_row() {
+        let mut report = report(&[Some(9.0)], Better::AtMost(0.0));
+        report.bounds = vec![Bound::absolute("at most 9", ("us", 0), Better::AtMost(9.0))];
+        assert!(report.holds());
+        assert!(report.markdown().contains("| at most 9 | us | 9.00 | – | – | at most 9 | yes |"));
+        report.bounds = vec![Bound::absolute("nobody", ("nobody", 0), Better::AtMost(9.0))];
+        assert!(!report.holds());
+    }
+
+    #[test]
+    fn a_limit_is_written_as_people_write_it() {
+        assert_eq!(Better::AtMost(1.0 / 6.0).to_string(), "at most 0.1667");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::meter::available;
 use crate::side::{Outcome, Task};
+use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,9 @@ impl Drop for Server {
 /// # Errors
 ///
 /// If it cannot be started, fails, or prints no outcome; with what it said.
-pub fn once(program: &Program, task: &Task) -> Result<Outcome, String> {
+pub fn once<O: DeserializeOwned>(program: &Program, args: &[String]) -> Result<O, String> {
     let mut command = Command::new(&program.file);
-    command.args(task.args()).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("{} cannot be started: {error}", program.file.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = |why: String| {
@@ -83,11 +84,11 @@ pub fn once(program: &Program, task: &Task) -> Result<Outcome, String> {
     serde_json::from_str(said.trim()).map_err(|error| failed(format!("no outcome but {said:?}: {error}")))
 }
 
-/// Touches as much memory as a side will take, and gives it back. On a virtual machine the host takes back what lies free
+/// Touches as much memory as a side will take for so many Pods, and gives it back. On a virtual machine the host takes back what lies free
 /// for some seconds, and the first who touches it again pays for that several times the price of a page: whoever happens
 /// to be first.
-fn warm(task: &Task) {
-    let mut memory = vec![0_u8; (task.objects * MEMORY_PER_OBJECT).min(available() / 2)];
+pub(crate) fn warm(objects: usize) {
+    let mut memory = vec![0_u8; (objects * MEMORY_PER_OBJECT).min(available() / 2)];
     memory.chunks_mut(PAGE).for_each(|page| page[0] = 1);
     drop(std::hint::black_box(memory));
 }
@@ -101,9 +102,9 @@ pub fn rounds(programs: &[Program], rounds: usize, task: &Task) -> Result<Vec<Ve
     let mut outcomes = vec![Vec::new(); programs.len()];
     for round in 1..=rounds {
         for (program, outcomes) in programs.iter().zip(&mut outcomes) {
-            warm(task);
+            warm(task.objects);
             let began = Instant::now();
-            outcomes.push(once(program, task)?);
+            outcomes.push(once(program, &task.args())?);
             eprintln!("round {round} of {rounds}: {} in {:.1} s", program.name, began.elapsed().as_secs_f64());
         }
     }
@@ -116,7 +117,7 @@ mod tests {
 
     fn shell(script: &str) -> Result<Outcome, String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-        once(&Program { name: "a side", file: folder.join(script) }, &TASK)
+        once(&Program { name: "a side", file: folder.join(script) }, &TASK.args())
     }
 
     const TASK: Task =

@@ -1,13 +1,14 @@
-//! What a side is told, [`Task`], and what it prints, [`Outcome`]: one line of JSON on standard output.
+//! What a side is told, [`Task`], and what it prints, an [`Outcome`] or [`Figures`]: one line of JSON on standard output.
 
 use crate::meter::{Memory, Meter};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Error, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long a side rests after its sync, before its memory is read: what it frees behind itself is free by then.
-const REST: Duration = Duration::from_millis(500);
+pub const REST: Duration = Duration::from_millis(500);
 
 /// What a side has to do: sync all objects, rest, then take events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +54,75 @@ impl Task {
     ///
     /// If the server has no watch open, or fewer events.
     pub fn trigger(&self) -> Result<(), Error> {
-        let mut socket = TcpStream::connect(self.server)?;
-        write!(socket, "POST /events?count={} HTTP/1.1\r\nHost: {}\r\n\r\n", self.events, self.server)?;
-        let mut line = String::new();
-        BufReader::new(socket).read_line(&mut line)?;
-        if line.starts_with("HTTP/1.1 200 ") { Ok(()) } else { Err(Error::other(line.trim_end().to_string())) }
+        post(self.server, &format!("/events?count={}", self.events))
+    }
+}
+
+/// Has the server say on the watch that is open that its version is gone (410): whoever reads it lists again.
+///
+/// # Errors
+///
+/// If the server has no watch open.
+pub fn expire(server: SocketAddr) -> Result<(), Error> {
+    post(server, "/expire")
+}
+
+fn post(server: SocketAddr, target: &str) -> Result<(), Error> {
+    let mut socket = TcpStream::connect(server)?;
+    write!(socket, "POST {target} HTTP/1.1\r\nHost: {server}\r\n\r\n")?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line)?;
+    if line.starts_with("HTTP/1.1 200 ") { Ok(()) } else { Err(Error::other(line.trim_end().to_string())) }
+}
+
+/// What a job of `peers/run cache` found: a number for each row that it measured, by the row's name there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Figures(BTreeMap<String, f64>);
+
+impl Figures {
+    /// Nothing found yet.
+    pub fn new() -> Self {
+        Figures::default()
+    }
+
+    /// Adds one.
+    ///
+    /// # Panics
+    ///
+    /// If it is there already: a job measures a thing once.
+    pub fn set(&mut self, row: impl Into<String>, value: f64) {
+        let row = row.into();
+        assert!(self.0.insert(row.clone(), value).is_none(), "{row} is measured twice");
+    }
+
+    /// The number of a row, if it was measured.
+    pub fn get(&self, row: &str) -> Option<f64> {
+        self.0.get(row).copied()
+    }
+
+    /// Which rows were measured.
+    pub fn rows(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Adds all of `other`.
+    ///
+    /// # Panics
+    ///
+    /// As [`set`](Self::set).
+    pub fn add(&mut self, other: Figures) {
+        other.0.into_iter().for_each(|(row, value)| self.set(row, value));
+    }
+
+    /// Prints them and ends the process at once, as [`Outcome::print_and_exit`].
+    ///
+    /// # Panics
+    ///
+    /// If standard output is closed.
+    pub fn print_and_exit(&self) -> ! {
+        println!("{}", serde_json::to_string(self).expect("numbers"));
+        std::process::exit(0)
     }
 }
 
@@ -129,6 +194,18 @@ mod tests {
         assert_eq!(Task::parse(task.args().into_iter()), Some(task));
         assert_eq!(Task::parse(["127.0.0.1:80", "7"].map(String::from).into_iter()), None);
         assert_eq!(Task::parse(["127.0.0.1:80", "7", "1", "x"].map(String::from).into_iter()), None);
+    }
+
+    #[test]
+    fn figures_are_one_flat_object() {
+        let mut figures = Figures::new();
+        figures.set("get", 100.5);
+        let line = serde_json::to_string(&figures).unwrap();
+        assert_eq!(line, r#"{"get":100.5}"#);
+        let mut all: Figures = serde_json::from_str(r#"{"put":2}"#).unwrap();
+        all.add(figures);
+        assert_eq!((all.get("get"), all.get("put"), all.get("none")), (Some(100.5), Some(2.0), None));
+        assert_eq!(all.rows().collect::<Vec<_>>(), ["get", "put"]);
     }
 
     #[test]

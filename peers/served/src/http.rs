@@ -102,6 +102,12 @@ impl Stream<'_> {
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
+    /// Writes what was gathered, and the chunk that ends the body.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        self.buffer.extend_from_slice(b"0\r\n\r\n");
+        self.flush()
+    }
+
     /// Writes what was gathered.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.buffer)?;

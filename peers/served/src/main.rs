@@ -10,13 +10,17 @@
 //! | `GET /api/v1/pods?watch=true&sendInitialEvents=true` | all objects as ADDED, the bookmark that ends them; then a watch |
 //! | `GET /api/v1/pods?watch=true` | a watch: silent until events are asked for |
 //! | `POST /events?count=N` | sends the first N MODIFIED events on the newest watch, as fast as its client reads them |
+//! | `POST /expire` | ends the newest watch with 410 Expired, so that its client lists again |
+//! | the same `GET`s of `/apis/<group>/<version>/<plural>` | an empty collection, whose watches are silent |
 //!
 //! Plain HTTP/1.1. Watches are chunked, one event per chunk: the API server flushes each.
 
 mod bytes;
+mod empty;
 mod http;
 
 use bytes::Prepared;
+use empty::Empty;
 use http::{Get, Peer};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -31,9 +35,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Shared {
     prepared: Prepared,
-    /// The watches that are open, the newest last: each waits for a number of events.
-    watches: Mutex<VecDeque<Sender<usize>>>,
+    /// The watches that are open, the newest last: each waits for what it is to send.
+    watches: Mutex<VecDeque<Sender<Order>>>,
 }
+
+/// What a watch is asked to send.
+#[derive(Clone, Copy)]
+enum Order {
+    /// So many events.
+    Events(usize),
+    /// That its version is gone; then it ends.
+    Expired,
+}
+
+const EXPIRED: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}
+"#;
 
 fn main() -> ExitCode {
     let numbers: Option<Vec<usize>> = std::env::args().skip(1).map(|arg| arg.parse().ok()).collect();
@@ -74,11 +90,21 @@ fn converse(shared: &Shared, socket: TcpStream) -> io::Result<()> {
         match get.path.as_str() {
             "/api/v1/pods" if get.is("watch", "true") || get.is("watch", "1") => return watch(shared, &mut peer, &get),
             "/api/v1/pods" => list(shared, &mut peer, &get)?,
-            "/events" => {
-                let started = get.number("count").is_some_and(|count| trigger(shared, count));
+            "/events" | "/expire" => {
+                let order = match get.path.as_str() {
+                    "/expire" => Some(Order::Expired),
+                    _ => get.number("count").filter(|count| *count <= shared.prepared.events()).map(Order::Events),
+                };
+                let started = order.is_some_and(|order| trigger(shared, order));
                 peer.answer(if started { "200 OK" } else { "409 Conflict" }, "application/json", &[b"{}"])?;
             }
-            _ => peer.answer("404 Not Found", "application/json", &[br#"{"kind":"Status","code":404}"#])?,
+            path => match Empty::of(path) {
+                Some(empty) if get.is("watch", "true") || get.is("watch", "1") => {
+                    return silent(&mut peer, &empty, get.is("sendInitialEvents", "true"));
+                }
+                Some(empty) => peer.answer("200 OK", "application/json", &[empty.list().as_bytes()])?,
+                None => peer.answer("404 Not Found", "application/json", &[br#"{"kind":"Status","code":404}"#])?,
+            },
         }
     }
     Ok(())
@@ -98,7 +124,7 @@ fn list(shared: &Shared, peer: &mut Peer, get: &Get) -> io::Result<()> {
 }
 
 fn watch(shared: &Shared, peer: &mut Peer, get: &Get) -> io::Result<()> {
-    let (counts, asked): (_, Receiver<usize>) = channel();
+    let (counts, asked): (_, Receiver<Order>) = channel();
     let mut body = peer.stream("application/json")?;
     if get.is("sendInitialEvents", "true") {
         shared.prepared.added(|parts| body.chunk(parts))?;
@@ -106,25 +132,36 @@ fn watch(shared: &Shared, peer: &mut Peer, get: &Get) -> io::Result<()> {
         body.flush()?;
     }
     shared.watches.lock().expect("no watch panics").push_back(counts);
-    while let Ok(count) = asked.recv() {
-        for event in shared.prepared.modified(count) {
-            body.chunk(&[event])?;
+    while let Ok(order) = asked.recv() {
+        match order {
+            Order::Events(count) => shared.prepared.modified(count).try_for_each(|event| body.chunk(&[event]))?,
+            Order::Expired => {
+                body.chunk(&[EXPIRED])?;
+                return body.end();
+            }
         }
         body.flush()?;
     }
     Ok(())
 }
 
-/// Sets the newest watch going.
-fn trigger(shared: &Shared, count: usize) -> bool {
-    let until = Instant::now() + PATIENCE;
-    if count > shared.prepared.events() {
-        return false;
+/// A watch on which nothing happens, until its client goes away.
+fn silent(peer: &mut Peer, empty: &Empty<'_>, with_end_of_initial_events: bool) -> io::Result<()> {
+    let mut body = peer.stream("application/json")?;
+    if with_end_of_initial_events {
+        body.chunk(&[empty.end_of_initial_events().as_bytes()])?;
     }
+    body.flush()?;
+    peer.request().map(|_| ())
+}
+
+/// Sets the newest watch going.
+fn trigger(shared: &Shared, order: Order) -> bool {
+    let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let mut watches = shared.watches.lock().expect("no watch panics");
         if let Some(newest) = watches.back() {
-            let sent = newest.send(count).is_ok();
+            let sent = newest.send(order).is_ok();
             watches.clear();
             // The clients of earlier ones are gone; so is this one's end of its channel, when its client is.
             if sent {

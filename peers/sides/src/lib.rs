@@ -1,5 +1,14 @@
-//! Our sides of a measurement (`ours-tokio`, `ours-blocking`) and the yardstick beside them (`bare`): programs, which
-//! share their handler.
+//! Our sides of a measurement and the yardsticks beside them, which are programs, and what these share.
+//!
+//! | of | ours | yardstick |
+//! |---|---|---|
+//! | `peers/run wire` | `ours-tokio`, `ours-blocking` | `bare` |
+//! | `peers/run cache` | `ours-cache`, `ours-heap` | `control` |
+
+pub mod feed;
+pub mod idle;
+pub mod relist;
+pub mod tiny;
 
 use informer_blocking::Notification;
 use std::sync::mpsc::{Receiver, channel};

@@ -49,7 +49,7 @@ fn a_filter_tells_a_handler_and_an_iterator_what_crosses_its_border() {
     let maps = factory.informer::<ConfigMap>();
     let log = Log::default();
     let write = log.clone();
-    let handler = maps.handle_filtered(HandlerOptions::default(), even, move |event| write.add(line(&event)));
+    let handler = maps.handle_filtered(HandlerOptions::default(), even, move |event| write.add(line(event)));
     let events = maps.events_filtered(HandlerOptions::default(), even);
     factory.start();
     eventually("the initial state was told", || handler.has_synced());

@@ -43,7 +43,7 @@ async fn a_filter_tells_a_handler_and_a_stream_what_crosses_its_border() {
     let maps = factory.informer::<ConfigMap>();
     let log = Log::default();
     let write = log.clone();
-    let handler = maps.handle_filtered(HandlerOptions::default(), even, move |event| write.add(line(&event)));
+    let handler = maps.handle_filtered(HandlerOptions::default(), even, move |event| write.add(line(event)));
     let mut events = maps.events_filtered(HandlerOptions::default(), even);
     factory.start();
     assert!(handler.synced().await);

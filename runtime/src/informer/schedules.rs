@@ -4,11 +4,10 @@ use super::{Command, InformerHandle, InformerSpec};
 use crate::config::Config;
 use crate::driver::{Drive, IoAction, IoEvent};
 use crate::factory::{FactoryCore, FactoryOptions};
-use crate::handler::{Deliveries, HandlerOptions};
+use crate::handler::{Deliveries, Delivery, HandlerOptions};
 use crate::schedules::{finds, seldom};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use informer_core::listener::Delivery;
 use informer_core::reflector::{End, ListStrategy};
 use informer_core::time::Time;
 use informer_core::wire::{Head, RequestId};
@@ -31,7 +30,7 @@ fn drive(driver: &mut dyn Drive, event: IoEvent<'_>) {
 }
 
 /// A handler's loop: it ends when it is told that nothing comes any more.
-fn run(deliveries: &Deliveries<DynamicObject>) {
+fn run(mut deliveries: Deliveries<DynamicObject>) {
     while deliveries.next_blocking().is_some() {}
 }
 
@@ -47,8 +46,7 @@ fn a_handler_that_is_added_beside_a_stop_ends() {
             assert!(driver.is_stopped());
         });
         let (registration, deliveries) = pods.channel(HandlerOptions::default());
-        run(&deliveries);
-        drop(deliveries);
+        run(deliveries);
         assert!(registration.is_finished() && !registration.was_removed());
         stop.join().unwrap();
         pods.refresh();
@@ -64,7 +62,7 @@ fn a_removal_beside_a_stop_ends_the_handler_once() {
         let (registration, deliveries) = pods.channel(HandlerOptions::default());
         let remover = registration.clone();
         let remover = spawn(move || remover.remove());
-        let handler = spawn(move || run(&deliveries));
+        let handler = spawn(move || run(deliveries));
         let mut driver = driver;
         drive(&mut *driver, IoEvent::Start);
         drive(&mut *driver, IoEvent::Tick);
@@ -84,7 +82,7 @@ fn a_handler_of_an_informer_that_never_started_ends_with_the_factory() {
         let stop = Arc::clone(&factory);
         let stop = spawn(move || stop.request_stop());
         let (_, deliveries) = pods.channel(HandlerOptions::default());
-        run(&deliveries);
+        run(deliveries);
         stop.join().unwrap();
     });
 }
@@ -98,7 +96,7 @@ fn an_informer_that_is_asked_for_beside_a_stop_is_refused_or_ends() {
         let nodes = InformerSpec::<DynamicObject>::of(Resource::cluster("", "v1", "nodes", "Node"));
         if let Ok(nodes) = factory.informer(nodes) {
             let (_, deliveries) = nodes.channel(HandlerOptions::default());
-            run(&deliveries);
+            run(deliveries);
         }
         stop.join().unwrap();
         assert!(factory.take_unstarted().is_empty());
@@ -113,7 +111,7 @@ fn an_informer_that_is_stopped_beside_its_start_ends_its_handlers() {
         let (_, deliveries) = pods.channel(HandlerOptions::default());
         let stopped = pods.clone();
         let stop = spawn(move || stopped.request_stop());
-        let handler = spawn(move || run(&deliveries));
+        let handler = spawn(move || run(deliveries));
         for mut driver in factory.take_unstarted() {
             let mut event = IoEvent::Start;
             loop {
@@ -147,7 +145,7 @@ fn a_command_wakes_a_driver_that_is_about_to_sleep() {
         let told = Arc::new((AtomicBool::new(false), Arc::clone(&factory)));
         let teller = Arc::clone(&told);
         let handler = spawn(move || {
-            let (_, deliveries) = pods.channel(HandlerOptions::default());
+            let (_, mut deliveries) = pods.channel(HandlerOptions::default());
             assert!(matches!(deliveries.next_blocking(), Some(Delivery::Synced)));
             teller.0.store(true, Ordering::Release);
             teller.1.wake().notify();
@@ -180,7 +178,7 @@ fn a_stop_that_empties_the_mailbox_before_it_raises_its_flag_leaves_a_handler_wa
             }
         });
         let (_, deliveries) = pods.channel(HandlerOptions::default());
-        run(&deliveries);
+        run(deliveries);
         stop.join().unwrap();
         drop(factory);
     });

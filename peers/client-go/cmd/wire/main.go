@@ -4,14 +4,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,13 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"informer.test/peers/client-go/side"
 )
-
-// How long to wait for the sync, and for all events.
-const patience = 10 * time.Minute
-
-// How long a side rests after its sync, before its memory is read.
-const settle = 500 * time.Millisecond
 
 type work struct {
 	WallS     float64 `json:"wall_s"`
@@ -33,72 +25,23 @@ type work struct {
 	PerS      float64 `json:"per_s"`
 }
 
-type memory struct {
-	PeakMiB    float64 `json:"peak_mib"`
-	SettledMiB float64 `json:"settled_mib"`
-}
-
 type outcome struct {
-	Sync   *work   `json:"sync,omitempty"`
-	Memory *memory `json:"memory,omitempty"`
-	Events *work   `json:"events,omitempty"`
+	Sync   *work        `json:"sync,omitempty"`
+	Memory *side.Memory `json:"memory,omitempty"`
+	Events *work        `json:"events,omitempty"`
 }
 
-type meter struct {
-	began time.Time
-	cpu   time.Duration
-}
-
-func cpu() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		log.Fatalf("getrusage: %v", err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-func start() meter { return meter{time.Now(), cpu()} }
-
-func (m meter) work(count int) *work {
-	wall, spent := time.Since(m.began), cpu()-m.cpu
+func done(m side.Meter, count int) *work {
+	wall, spent := m.Wall(), m.CPU()
 	each := float64(spent.Nanoseconds()) / 1e3 / float64(count)
 	return &work{wall.Seconds(), each, float64(count) / wall.Seconds()}
-}
-
-func memoryNow() *memory {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		log.Fatalf("measurements need Linux: %v", err)
-	}
-	field := func(name string) float64 {
-		for _, line := range strings.Split(string(status), "\n") {
-			if value, found := strings.CutPrefix(line, name); found {
-				kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-				if err != nil {
-					log.Fatalf("%s: %v", name, err)
-				}
-				return kib / 1024
-			}
-		}
-		log.Fatalf("no %s in /proc/self/status", name)
-		return 0
-	}
-	return &memory{field("VmHWM:"), field("VmRSS:")}
-}
-
-func number(text string) int {
-	value, err := strconv.Atoi(text)
-	if err != nil {
-		log.Fatalf("usage: wire HOST:PORT OBJECTS EVENTS: %v", err)
-	}
-	return value
 }
 
 func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: wire HOST:PORT OBJECTS EVENTS")
 	}
-	server, objects, events := os.Args[1], number(os.Args[2]), number(os.Args[3])
+	server, objects, events := os.Args[1], side.Number(os.Args[2]), side.Number(os.Args[3])
 	// One whole list, which is twice as fast in client-go as a streaming list when both are JSON.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 
@@ -106,7 +49,7 @@ func main() {
 	seen := make(chan struct{})
 	updates := 0
 
-	m := start()
+	m := side.Start()
 	config := &rest.Config{
 		Host:          "http://" + server,
 		QPS:           -1, // no limit of the client's own
@@ -134,29 +77,25 @@ func main() {
 	if !cache.WaitForCacheSync(stop, handler.HasSynced) {
 		log.Fatal("no sync")
 	}
-	result.Sync = m.work(objects)
+	result.Sync = done(m, objects)
 	if count := len(pods.GetStore().ListKeys()); count != objects {
 		log.Fatalf("%d objects in the store, not %d", count, objects)
 	}
-	time.Sleep(settle)
-	result.Memory = memoryNow()
+	time.Sleep(side.Rest)
+	result.Memory = side.MemoryNow()
 
 	if events > 0 {
-		m = start()
+		m = side.Start()
 		answer, err := http.Post(fmt.Sprintf("http://%s/events?count=%d", server, events), "", nil)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			log.Fatalf("no events: %v %v", answer, err)
 		}
 		select {
 		case <-seen:
-		case <-time.After(patience):
+		case <-time.After(side.Patience):
 			log.Fatal("not all events came")
 		}
-		result.Events = m.work(events)
+		result.Events = done(m, events)
 	}
-	line, err := json.Marshal(result)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(string(line))
+	side.Print(result)
 }

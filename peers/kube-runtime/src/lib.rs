@@ -1,0 +1,3 @@
+//! What the programs around kube-runtime share.
+
+pub mod tiny;

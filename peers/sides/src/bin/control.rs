@@ -1,0 +1,118 @@
+//! What no cache can do better, for `peers/run cache`: `control scale SMALL BIG` reads and changes a table of the standard
+//! library and bare arrays in the order in which caches are read and changed; `control drain SERVER OBJECTS` reads a list
+//! from a socket and drops it.
+
+use informer_peers::cache::Tiny;
+use informer_peers::pace::mean_ns;
+use informer_peers::side::Figures;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Updates and reads of one mean.
+const CALLS: usize = 300_000;
+/// Answers of one mean.
+const LISTS: usize = 3_000;
+
+/// In the place of an object: about as large.
+type Item = Arc<[u64; 40]>;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |word: &str| word.parse().expect("a number");
+    let figures = match words[..] {
+        ["scale", small, big] => scale(number(small), number(big)),
+        ["drain", server, objects] => drain(server.parse().expect("HOST:PORT"), number(objects)),
+        _ => panic!("usage: the head of this file"),
+    };
+    figures.print_and_exit()
+}
+
+fn key(n: usize) -> String {
+    format!("{}/{}", Tiny::namespace(n), Tiny::name(n))
+}
+
+fn item(n: usize) -> Item {
+    Arc::new([n as u64; 40])
+}
+
+fn scale(small: usize, big: usize) -> Figures {
+    let mut figures = Figures::new();
+    for (name, size) in [("small", small), ("big", big)] {
+        let mut table: HashMap<String, (usize, Item)> = (0..size).map(|n| (key(n), (n, item(n)))).collect();
+        // In the place of an index: for each object the number of a value, and the values.
+        let numbers: [Vec<u32>; 2] = [2_000, Tiny::IN_BLOCK].map(|each| (0..size).map(|n| (n / each) as u32).collect());
+        let values: [Vec<String>; 2] =
+            [2_000, Tiny::IN_BLOCK].map(|each| (0..=size / each).map(|n| Tiny::block(n * each)).collect());
+        let some: Vec<usize> = Tiny::scattered(size).take(100_000).collect();
+        let keys: Vec<String> = some.iter().map(|n| key(*n)).collect();
+        let first: Vec<Item> = some.iter().map(|n| item(*n)).collect();
+        let second: Vec<Item> = some.iter().map(|n| item(*n)).collect();
+        let round = [second, first].concat();
+
+        let replace = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
+            let held = table.get_mut(&keys[turn % keys.len()]).expect("every key is there");
+            (held.0, std::mem::replace(&mut held.1, Arc::clone(&round[turn % round.len()])))
+        };
+        let calls = CALLS.next_multiple_of(round.len());
+        mean_ns(round.len(), |turn| replace(&mut table, turn));
+        figures.set(format!("update-0-{name}"), mean_ns(calls, |turn| replace(&mut table, turn)));
+        let indexed = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
+            let (slot, old) = replace(table, turn);
+            let value = |index: usize| values[index][numbers[index][slot] as usize].as_bytes()[0];
+            (value(0), value(1), old)
+        };
+        figures.set(format!("update-3-{name}"), mean_ns(calls, |turn| indexed(&mut table, turn)));
+
+        let get = |turn: usize| Arc::clone(&table.get(&keys[turn % keys.len()]).expect("every key is there").1)[20];
+        mean_ns(keys.len(), get);
+        figures.set(format!("get-{name}"), mean_ns(CALLS, get));
+        for (what, each) in [("namespace", Tiny::IN_NAMESPACE), ("selector", Tiny::IN_BLOCK)] {
+            let mut groups: HashMap<String, Vec<Item>> = HashMap::new();
+            for n in 0..size {
+                let held = table.get(&key(n)).expect("every key is there");
+                groups.entry(format!("group-{:05}", n / each)).or_default().push(Arc::clone(&held.1));
+            }
+            let names: Vec<String> = Tiny::scattered(size / each).map(|group| format!("group-{group:05}")).collect();
+            let read = |turn: usize| groups.get(&names[turn % names.len()]).expect("every group is there").clone();
+            mean_ns(names.len(), read);
+            figures.set(format!("{what}-{name}"), mean_ns(LISTS, read));
+        }
+    }
+    figures
+}
+
+/// The whole list, into a buffer that is used again.
+fn drain(server: SocketAddr, objects: usize) -> Figures {
+    let mut reader = BufReader::new(TcpStream::connect(server).expect("the server"));
+    let began = Instant::now();
+    write!(reader.get_mut(), "GET /api/v1/pods?resourceVersion=0 HTTP/1.1\r\nHost: {server}\r\n\r\n")
+        .expect("the server reads");
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a head");
+        if let Some(value) = line.strip_prefix("Content-Length:") {
+            length = value.trim().parse::<u64>().expect("a length");
+        }
+        if line.trim_end().is_empty() {
+            break;
+        }
+    }
+    let mut part = vec![0; 256 * 1024];
+    let mut left = length;
+    while left > 0 {
+        let most = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = reader.read(&mut part[..most]).expect("a whole body");
+        assert_ne!(read, 0, "the body ends {left} bytes too early");
+        left -= read as u64;
+    }
+    let took = began.elapsed();
+    assert!(length > 1_000 * objects as u64, "the whole list: {length} bytes");
+    let mut figures = Figures::new();
+    figures.set("relist", took.as_secs_f64());
+    figures
+}

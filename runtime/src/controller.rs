@@ -195,9 +195,9 @@ impl ControllerCore {
     /// No new run starts; those that run complete.
     pub fn stop(&self) {
         self.machine.lock().stop();
-        for gate in &*self.gates.lock() {
-            gate.remove();
-        }
+        // A removal drops what waits, which may be code of the user's: under no lock.
+        let gates = self.gates.lock().clone();
+        gates.iter().for_each(Registration::remove);
         self.signal.notify();
     }
 

@@ -207,10 +207,22 @@ impl<T> Overlay<T> {
             return Ok(false);
         }
         if self.entries.len() >= MAX_ENTRIES && !self.entries.contains_key(&key) {
+            self.make_room(store);
+        }
+        if self.entries.len() >= MAX_ENTRIES && !self.entries.contains_key(&key) {
             return Err(OverlayError::Full { key });
         }
         self.entries.insert(key, entry);
         Ok(true)
+    }
+
+    /// Lets go of what the store has caught up with; there is nothing to tell of it. What vanished, or was set back, stays
+    /// until it is told, as long as it takes no more than half of the room.
+    fn make_room(&mut self, store: &Store<T>) {
+        self.entries.retain(|key, entry| entry.over(store, key.as_str()) != Some(How::CaughtUp));
+        if self.entries.len() > MAX_ENTRIES / 2 {
+            self.entries.retain(|key, entry| entry.stands(store, key.as_str()));
+        }
     }
 
     /// Takes back what was said of a key: the store alone counts.
@@ -253,21 +265,16 @@ impl<T> Overlay<T> {
     }
 
     /// Lets go of the own writes that the store has come past, and tells each of them, once, in the order of their keys.
-    /// Reads are right without it; it gives the memory back.
+    /// Reads are right without it, and puts make room where there is none left; it gives the memory back sooner, and is
+    /// the only way to hear of what vanished.
     pub fn settle(&mut self, store: &Store<T>) -> Vec<Settled<T>> {
         let mut settled = Vec::new();
         self.entries.retain(|key, entry| {
-            let stands = entry.stands(store, key.as_str());
-            if !stands {
-                let object = entry.object().cloned();
-                let how = match &entry.write {
-                    _ if entry.set_backs != store.set_backs() => How::SetBack,
-                    Write::Put(_) if store.get(key.as_str()).is_none() => How::Vanished,
-                    Write::Put(_) | Write::Deleted(_) => How::CaughtUp,
-                };
-                settled.push(Settled { key: key.clone(), object, how });
+            let how = entry.over(store, key.as_str());
+            if let Some(how) = how {
+                settled.push(Settled { key: key.clone(), object: entry.object().cloned(), how });
             }
-            stands
+            how.is_none()
         });
         settled
     }
@@ -321,6 +328,18 @@ impl<T> Entry<T> {
             Write::Put(object) => Some(object),
             Write::Deleted(_) => None,
         }
+    }
+
+    /// How it ended, if it did.
+    fn over(&self, store: &Store<T>, key: &str) -> Option<How> {
+        if self.stands(store, key) {
+            return None;
+        }
+        Some(match &self.write {
+            _ if self.set_backs != store.set_backs() => How::SetBack,
+            Write::Put(_) if store.get(key).is_none() => How::Vanished,
+            Write::Put(_) | Write::Deleted(_) => How::CaughtUp,
+        })
     }
 
     /// True while the store is older than this write.

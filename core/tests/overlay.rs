@@ -121,6 +121,27 @@ fn what_cannot_be_compared_or_has_no_room_is_refused_by_name() {
     assert!(overlay.get(&store, "web/more").is_none() && overlay.len() == MAX_ENTRIES);
 }
 
+/// A controller that never settles goes on writing: what the cache has caught up with makes room.
+#[test]
+fn what_the_cache_has_makes_room_for_what_it_does_not_have() {
+    let (mut store, mut overlay) = (listed([], 5), Overlay::new());
+    let mut write = |overlay: &mut Overlay<()>, n: usize, reaches_the_cache: bool| {
+        let made = pod(&format!("p{n}"), "u", 10 + n as u64);
+        assert_eq!(overlay.put(&store, made.clone()), Ok(true), "{n}");
+        if reaches_the_cache {
+            commit(&mut store, ItemKind::Added, made);
+        }
+    };
+    (0..MAX_ENTRIES).for_each(|n| write(&mut overlay, n, true));
+    write(&mut overlay, MAX_ENTRIES, false); // somebody else deletes it unseen
+    (MAX_ENTRIES + 1..3 * MAX_ENTRIES).for_each(|n| write(&mut overlay, n, true));
+    assert!(overlay.len() <= MAX_ENTRIES);
+    let mut vanished = overlay.settle(&store);
+    vanished.retain(|settled| settled.how == How::Vanished);
+    assert_eq!(vanished.len(), 1, "it is told all the same");
+    assert_eq!(vanished[0].key.as_str(), format!("web/p{MAX_ENTRIES}"));
+}
+
 #[test]
 fn a_selector_looks_at_own_writes_too() {
     let pods = Resource::namespaced("", "v1", "pods", "Pod");

@@ -301,10 +301,13 @@ impl Reflector {
     }
 
     /// The cache has a state of an earlier run: the first list is asked for as a relist is. A version that is no decimal
-    /// number, the server might refuse for ever.
+    /// number the server might refuse for ever; then the newest state is asked for, for a cache of the server's that is
+    /// older than ours would make deletions up.
     pub(crate) fn preloaded(&mut self, version: Version) {
         if version.is_decimal() {
             self.memory.version = version;
+        } else {
+            self.memory.latest = true;
         }
     }
 

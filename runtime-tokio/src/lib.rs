@@ -98,6 +98,8 @@ pub use items::ItemStream;
 
 pub use informer_core as core;
 pub use informer_runtime as runtime;
+// What a task waits on has another name than what a thread waits on.
+pub use runtime::events::EventStream;
 
 pub use informer_core::controller::{
     Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
@@ -110,13 +112,13 @@ pub use informer_core::object::{
 };
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
+pub use informer_core::saved::Saved;
 pub use informer_core::selector::{FieldSelector, LabelSelector};
 pub use informer_core::store::{IndexValue, Seen};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
-pub use informer_runtime::events::EventStream;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};

@@ -8,7 +8,8 @@
 //! - the versions cannot be compared, or the server was set back while we waited;
 //! - the time is over: [`Behind`] then says for what the cache stands, and what failed last.
 //!
-//! It may be used inside a handler or a reconciler: the cache goes on without them. Never inside a decoder, a transform or
+//! It may be used inside a handler or a reconciler: the cache goes on without them. On tokio a callback is no task, and
+//! `Handle::current().block_on(informer.at_least(..))` waits there. Never inside a decoder, a transform or
 //! an index function, for which the informer waits: there the time would pass in vain.
 
 #[cfg(all(test, shuttle))]

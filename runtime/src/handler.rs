@@ -51,6 +51,28 @@ impl HandlerOptions {
     pub fn named(name: &str) -> Self {
         HandlerOptions { name: name.to_string(), ..HandlerOptions::default() }
     }
+
+    /// With another answer to a handler that does not keep up.
+    ///
+    /// ```
+    /// use informer_core::listener::Overflow;
+    /// use informer_runtime::handler::HandlerOptions;
+    ///
+    /// let options = HandlerOptions::named("audit").with_overflow(Overflow::Pause { limit: 100 });
+    /// assert_eq!(options.overflow, Overflow::Pause { limit: 100 });
+    /// ```
+    #[must_use]
+    pub fn with_overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// Repeats everything in this period; never if it is zero.
+    #[must_use]
+    pub fn with_resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
 }
 
 /// One handler's ring, filled by the driver and emptied by the handler's thread or task.
@@ -484,7 +506,8 @@ impl Registration {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// Notifications that wait for the handler.
+    /// Changes that wait for the handler. The initial state and a resync are not counted: they are walks over the cache,
+    /// and no entries; [`has_synced`](Self::has_synced) says when the first is over.
     pub fn pending(&self) -> usize {
         (self.count)().0
     }

@@ -104,17 +104,20 @@ impl<T> Lister<T> {
         view.unwrap_or_else(|| self.present(part, select)).page(limit, Some(&token))
     }
 
-    /// How many objects the whole cache holds.
+    /// How many objects there are in the lister's scope.
     pub fn len(&self) -> usize {
-        self.store.read(|store| store.len())
+        self.store.read(|store| match self.scope() {
+            "" => store.len(),
+            namespace => CoreLister::new(store).namespace(namespace).all().count(),
+        })
     }
 
-    /// True if the whole cache is empty.
+    /// True if there is none in the lister's scope.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The whole cache at this instant, without copying it.
+    /// The whole cache at this instant, whatever the lister's scope, without copying it.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.store.snapshot()
     }

@@ -403,6 +403,7 @@ fn the_namespace_without_a_name_is_all_of_them() {
     hand.list(&["a", "b"]);
     let lister = informer.lister();
     assert_eq!((lister.namespace("").list().len(), lister.namespace("web").list().len()), (2, 2));
+    assert_eq!([lister.len(), lister.namespace("web").len(), lister.namespace("db").len()], [2, 2, 0]);
     assert!(lister.namespace("db").list().is_empty() && lister.namespace("db").get(&key("a")).is_none());
     assert!(lister.namespace("web").named("a").is_some() && lister.named("a").is_none());
     assert!(lister.namespace("").get(&key("a")).is_some());

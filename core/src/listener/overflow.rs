@@ -17,8 +17,8 @@ pub enum Overflow {
         limit: usize,
     },
     /// Everything is delivered, one by one, and memory is bounded all the same: while more than `limit` notifications wait,
-    /// the informer reads nothing more from its server, and it goes on when half of them are left. One list is committed as
-    /// a whole, so the changes that it brings may exceed the limit.
+    /// the informer reads nothing more from its server, and it goes on when half of them are left. What is committed
+    /// at once may exceed the limit: up to [`COMMIT_EVENTS`](crate::fifo::COMMIT_EVENTS) events, or the changes of one list.
     ///
     /// It is the informer that waits: its cache grows old, and its other handlers hear nothing new. So not for a handler
     /// that waits for something which the cache must bring, and not for one that may sleep for long: a server ends the

@@ -21,8 +21,8 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
-    /// How many threads may decode large batches beside the driver; 0 for none. As many as there are other processors,
-    /// and at most seven, by default. They are started when a batch of more than 16 KiB comes, and wait, once there are,
+    /// How many threads may decode large batches beside the driver, or for it if drivers are tasks; 0 for none. By default as
+    /// many as there are other processors, at most seven, and one more if drivers are tasks. They are started when a batch of more than 16 KiB comes, and wait, once there are,
     /// for the next one. Decoders, transforms and index functions run on them.
     pub decode_threads: Option<usize>,
     /// The wall clock, in place of the system's: for tests of a suspend.
@@ -81,7 +81,9 @@ impl FactoryCore {
     /// A factory that has started nothing.
     pub fn new(config: Config, options: FactoryOptions) -> Self {
         let lives = Arc::new(Lives::default());
-        let helpers = options.decode_threads.unwrap_or_else(Helpers::by_default);
+        let of_tasks = options.in_async_runtime.is_some();
+        let helpers = options.decode_threads.unwrap_or_else(|| Helpers::by_default(of_tasks));
+        let make = if of_tasks { Helpers::of_tasks } else { Helpers::new };
         FactoryCore {
             config,
             shared: Arc::new(Shared {
@@ -93,7 +95,7 @@ impl FactoryCore {
                 fixed_seed: options.seed,
                 wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
                 in_async_runtime: options.in_async_runtime,
-                helpers: Arc::new(Helpers::new(helpers, Arc::clone(&lives))),
+                helpers: Arc::new(make(helpers, Arc::clone(&lives))),
             }),
             gate: options.gate,
             roster: Arc::new(Roster::new()),

@@ -51,11 +51,16 @@ const MOST_ROOM: usize = 120 * 1024;
 trait Batch: Send + Sync {
     /// Takes parts and decodes them until none is left to take. `worker` is the number of the calling thread.
     fn help(&self, worker: usize);
+    /// No helper is left: its driver goes on alone.
+    fn desert(&self);
 }
 
 /// The threads of one factory.
 pub(crate) struct Helpers {
     most: usize,
+    /// Drivers are tasks that move from thread to thread. What one makes is then dropped by another thread, at the expense
+    /// of both; so a driver leaves batches to helpers, as long as there are some.
+    wandering: bool,
     lives: Arc<Lives>,
     state: Mutex<State>,
     offered: Condvar,
@@ -73,12 +78,25 @@ struct State {
 impl Helpers {
     /// At most `most` threads (255), each of them a life.
     pub(crate) fn new(most: usize, lives: Arc<Lives>) -> Self {
-        Helpers { most: most.min(usize::from(u8::MAX)), lives, state: Mutex::default(), offered: Condvar::new() }
+        Helpers {
+            most: most.min(usize::from(u8::MAX)),
+            wandering: false,
+            lives,
+            state: Mutex::default(),
+            offered: Condvar::new(),
+        }
     }
 
-    /// As many as there are processors beside the driver's.
-    pub(crate) fn by_default() -> usize {
-        std::thread::available_parallelism().map_or(0, |processors| (processors.get() - 1).min(MAX_HELPERS))
+    /// The same for drivers that are tasks.
+    pub(crate) fn of_tasks(most: usize, lives: Arc<Lives>) -> Self {
+        Helpers { wandering: true, ..Helpers::new(most, lives) }
+    }
+
+    /// As many as there are processors beside the driver's; one more if that leaves its own to helpers, too.
+    pub(crate) fn by_default(wandering: bool) -> usize {
+        let beside =
+            std::thread::available_parallelism().map_or(0, |processors| (processors.get() - 1).min(MAX_HELPERS));
+        if beside > 0 { beside + usize::from(wandering) } else { 0 }
     }
 
     /// Decodes a batch that was probed. The threads that do drop what it replaces on the way.
@@ -103,33 +121,37 @@ impl Helpers {
             indexers,
             next: AtomicUsize::new(0),
             replaced: by_maker(replaced, self.most + 1),
-            state: Mutex::new(Parts { decoded: 0, parts: Vec::with_capacity(parts), lost: false }),
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::with_capacity(parts), lost: false, deserted: false }),
             changed: Condvar::new(),
         });
-        let offer = Offer { helpers: self, number: self.offer(Arc::clone(&shared) as Arc<dyn Batch>) };
-        shared.help(DRIVER);
+        let (number, is_served) = self.offer(Arc::clone(&shared) as Arc<dyn Batch>);
+        let offer = Offer { helpers: self, number };
+        if !(self.wandering && is_served) {
+            shared.help(DRIVER);
+        }
+        let decoded = shared.join();
         drop(offer);
-        shared.join()
+        decoded
     }
 
-    fn offer(self: &Arc<Self>, batch: Arc<dyn Batch>) -> u64 {
+    /// Gives the number of the offer, and whether there is a thread that will see it.
+    fn offer(self: &Arc<Self>, batch: Arc<dyn Batch>) -> (u64, bool) {
         let mut state = self.state.lock();
         state.offers += 1;
         let number = state.offers;
         state.batches.push((number, batch));
-        let starts = state.idle == 0 && state.threads < self.most && !state.closed;
+        let starts = (self.wandering || state.idle == 0) && state.threads < self.most && !state.closed;
+        let is_served = state.threads > 0;
         state.threads += usize::from(starts);
         let worker = state.threads;
         drop(state);
-        if starts {
-            self.start(worker);
-        } else {
-            self.offered.notify_all();
-        }
-        number
+        self.offered.notify_all();
+        let started = starts && self.start(worker);
+        (number, is_served || started)
     }
 
-    fn start(self: &Arc<Self>, worker: usize) {
+    /// False if the system gives no thread: others decode, or the driver, and the next batch tries again.
+    fn start(self: &Arc<Self>, worker: usize) -> bool {
         let (helpers, life) = (Arc::clone(self), self.lives.enter());
         let run = move || {
             let ended = Ended { helpers: &helpers, life: Some(life) };
@@ -139,21 +161,22 @@ impl Helpers {
             }
             drop(ended);
         };
-        // Where the system gives no thread, the driver decodes alone, and the next batch tries again.
-        if thread::Builder::new().name("informer-decode".into()).spawn(run).is_err() {
+        let started = thread::Builder::new().name("informer-decode".into()).spawn(run).is_ok();
+        if !started {
             self.state.lock().threads -= 1;
         }
+        started
     }
 
-    /// The next batch that has parts left; `None` when it is over.
+    /// The next batch that has parts left; `None` when it is over. What was offered before that is still decoded.
     fn next(&self) -> Option<(u64, Arc<dyn Batch>)> {
         let mut state = self.state.lock();
         loop {
-            if state.closed {
-                return None;
-            }
             if let Some((number, batch)) = state.batches.first() {
                 return Some((*number, Arc::clone(batch)));
+            }
+            if state.closed {
+                return None;
             }
             state.idle += 1;
             state = self.offered.wait(state);
@@ -166,7 +189,7 @@ impl Helpers {
         self.state.lock().batches.retain(|(known, _)| *known != number);
     }
 
-    /// Ends the threads when they have decoded what they took; does not wait. From here on drivers decode alone.
+    /// Ends the threads when they have decoded what was offered; does not wait. From here on drivers decode alone.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.offered.notify_all();
@@ -193,7 +216,12 @@ struct Ended<'a> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        self.helpers.state.lock().threads -= 1;
+        let mut state = self.helpers.state.lock();
+        state.threads -= 1;
+        // The last one may have ended by a panic, or just before an offer.
+        let deserted = if state.threads == 0 { state.batches.clone() } else { Vec::new() };
+        drop(state);
+        deserted.iter().for_each(|(_, batch)| batch.desert());
         drop(self.life.take());
     }
 }
@@ -218,6 +246,8 @@ struct Parts<T> {
     parts: Vec<DecodedPart<T>>,
     /// A thread ended by a panic before it delivered what it took.
     lost: bool,
+    /// No helper is left.
+    deserted: bool,
 }
 
 impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
@@ -233,6 +263,11 @@ impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
             let mut taken = Taken { shared: self, items: range.len(), part: None };
             taken.part = Some(self.job.part(range, worker as u8, &self.codec, &self.indexers, &CatchUnwind));
         }
+    }
+
+    fn desert(&self) {
+        self.state.lock().deserted = true;
+        self.changed.notify_all();
     }
 }
 
@@ -258,7 +293,7 @@ fn by_maker<T>(objects: Vec<Obj<T>>, threads: usize) -> Vec<Mutex<Vec<Obj<T>>>> 
     sorted.into_iter().map(Mutex::new).collect()
 }
 
-impl<T> SharedJob<T> {
+impl<T: Send + Sync + 'static> SharedJob<T> {
     /// Drops at most so many of the objects that this thread has made: so it gives memory back to the part of the heap that
     /// it takes memory from, and meets nobody there.
     fn drop_replaced(&self, worker: usize, most: usize) {
@@ -274,7 +309,13 @@ impl<T> SharedJob<T> {
     fn join(&self) -> Decoded<T> {
         let mut state = self.state.lock();
         while state.decoded < self.job.len() {
-            state = self.changed.wait(state);
+            if std::mem::take(&mut state.deserted) {
+                drop(state);
+                self.help(DRIVER);
+                state = self.state.lock();
+            } else {
+                state = self.changed.wait(state);
+            }
         }
         assert!(!state.lost, "a thread that decoded a part of a batch has panicked outside of user code");
         let parts = std::mem::take(&mut state.parts);
@@ -409,6 +450,33 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_that_is_a_task_leaves_large_batches_to_helpers_as_long_as_there_are_some() {
+        let helpers = Arc::new(Helpers::of_tasks(2, Arc::default()));
+        let me = format!("{:?}", current().id());
+        let threads = on_which_threads(200, &helpers);
+        assert!(!threads.is_empty() && !threads.contains(&me), "{threads:?}");
+        assert_eq!(on_which_threads(10, &helpers), [me.clone()].into(), "a small batch is its own");
+        wait_for_the_end(&helpers);
+        assert_eq!(on_which_threads(200, &helpers), [me].into());
+    }
+
+    #[test]
+    fn a_batch_that_its_helpers_desert_is_decoded_by_its_driver() {
+        let shared = SharedJob::<()> {
+            part: 1,
+            job: probed(3),
+            codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
+            indexers: Store::new(7).indexers(),
+            next: AtomicUsize::new(0),
+            replaced: vec![Mutex::default()],
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false, deserted: false }),
+            changed: Condvar::new(),
+        };
+        shared.desert();
+        assert_eq!(shared.join().len(), 3);
+    }
+
+    #[test]
     fn helpers_may_be_refused_and_close_for_good() {
         let alone: BTreeSet<String> = [format!("{:?}", current().id())].into();
         let none = Arc::new(Helpers::new(0, Arc::default()));
@@ -445,7 +513,7 @@ mod tests {
             indexers: Store::new(7).indexers(),
             next: AtomicUsize::new(0),
             replaced: vec![Mutex::default()],
-            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false }),
+            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false, deserted: false }),
             changed: Condvar::new(),
         };
         drop(Taken { shared: &shared, items: 1, part: None });

@@ -57,6 +57,7 @@ pub const MAX_ENTRIES: usize = 1_024;
 /// Own writes that a cache may not have yet.
 pub struct Overlay<T> {
     entries: BTreeMap<Key, Entry<T>>,
+    passed: Vec<Obj<T>>,
 }
 
 struct Entry<T> {
@@ -136,7 +137,7 @@ impl core::error::Error for OverlayError {}
 
 impl<T> Default for Overlay<T> {
     fn default() -> Self {
-        Overlay { entries: BTreeMap::new() }
+        Overlay { entries: BTreeMap::new(), passed: Vec::new() }
     }
 }
 
@@ -219,10 +220,23 @@ impl<T> Overlay<T> {
     /// Lets go of what the store has caught up with; there is nothing to tell of it. What vanished, or was set back, stays
     /// until it is told, as long as it takes no more than half of the room.
     fn make_room(&mut self, store: &Store<T>) {
-        self.entries.retain(|key, entry| entry.over(store, key.as_str()) != Some(How::CaughtUp));
+        self.let_go(|key, entry| entry.over(store, key) == Some(How::CaughtUp));
         if self.entries.len() > MAX_ENTRIES / 2 {
-            self.entries.retain(|key, entry| entry.stands(store, key.as_str()));
+            self.let_go(|key, entry| !entry.stands(store, key));
         }
+    }
+
+    fn let_go(&mut self, is_over: impl Fn(&str, &Entry<T>) -> bool) {
+        let over = self.entries.iter().filter(|(key, entry)| is_over(key.as_str(), entry));
+        for key in over.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let object = self.entries.remove(&key).and_then(Entry::into_object);
+            self.passed.extend(object);
+        }
+    }
+
+    /// Objects that were let go of to make room: what drops them may be user code, so they wait here for who holds no lock.
+    pub fn take_passed(&mut self) -> Vec<Obj<T>> {
+        core::mem::take(&mut self.passed)
     }
 
     /// Takes back what was said of a key: the store alone counts.
@@ -264,7 +278,8 @@ impl<T> Overlay<T> {
         self.entries.get(key).and_then(Entry::object)
     }
 
-    /// Lets go of the own writes that the store has come past, and tells each of them, once, in the order of their keys.
+    /// Lets go of the own writes that the store has come past, and tells each of them, once, in the order of their keys; but
+    /// not those that a put has let go of to make room.
     /// Reads are right without it, and puts make room where there is none left; it gives the memory back sooner, and is
     /// the only way to hear of what vanished.
     pub fn settle(&mut self, store: &Store<T>) -> Vec<Settled<T>> {
@@ -325,6 +340,13 @@ impl<T> Standing<T> {
 impl<T> Entry<T> {
     fn object(&self) -> Option<&Obj<T>> {
         match &self.write {
+            Write::Put(object) => Some(object),
+            Write::Deleted(_) => None,
+        }
+    }
+
+    fn into_object(self) -> Option<Obj<T>> {
+        match self.write {
             Write::Put(object) => Some(object),
             Write::Deleted(_) => None,
         }

@@ -383,7 +383,10 @@ impl<T> Deliveries<T> {
     fn delivery(&self, found: Found) -> Delivery<'_, T> {
         match (found, &self.walk) {
             (Found::Notification, Some(walk)) => Delivery::Notification(walk.current()),
-            (Found::Notification | Found::Synced | Found::Empty(_) | Found::Closed, _) => Delivery::Synced,
+            (Found::Synced, _) => Delivery::Synced,
+            (Found::Notification | Found::Empty(_) | Found::Closed, _) => {
+                unreachable!("a notification is the current one of a walk, and nothing else is delivered")
+            }
         }
     }
 

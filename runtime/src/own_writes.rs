@@ -4,6 +4,7 @@
 //! one per controller is the usual number, and clones share it.
 
 use crate::informer::InformerHandle;
+use crate::replaced::drop_quietly;
 use crate::store::SharedStore;
 use crate::sync::{Arc, Mutex};
 use informer_core::lister::{Detached, Lister};
@@ -80,8 +81,10 @@ impl<T> OwnWrites<T> {
         let mut overlay = self.overlay.lock();
         let before = overlay.held(key.as_str()).cloned();
         let written = self.store.read(|store| write(&mut overlay, store));
+        let passed = overlay.take_passed();
         drop(overlay);
-        drop(before); // user code perhaps, so under no lock
+        // User code perhaps, so under no lock.
+        before.into_iter().chain(passed).for_each(drop_quietly);
         written
     }
 

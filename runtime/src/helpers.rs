@@ -462,16 +462,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_its_helpers_desert_is_decoded_by_its_driver() {
-        let shared = SharedJob::<()> {
-            part: 1,
-            job: probed(3),
-            codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
-            indexers: Store::new(7).indexers(),
-            next: AtomicUsize::new(0),
-            replaced: vec![Mutex::default()],
-            state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false, deserted: false }),
-            changed: Condvar::new(),
-        };
+        let shared = shared_job(3);
         shared.desert();
         assert_eq!(shared.join().len(), 3);
     }
@@ -506,20 +497,25 @@ mod tests {
 
     #[test]
     fn what_a_thread_loses_is_no_reason_to_wait_for_ever() {
-        let shared = SharedJob::<()> {
+        let shared = shared_job(2);
+        drop(Taken { shared: &shared, items: 1, part: None });
+        drop(Taken { shared: &shared, items: 1, part: None });
+        let joined = crate::guard::call(|| shared.join().len());
+        assert!(joined.unwrap_err().contains("has panicked outside of user code"));
+    }
+
+    /// A batch that nobody has seen.
+    fn shared_job(objects: usize) -> SharedJob<()> {
+        SharedJob {
             part: 1,
-            job: probed(2),
+            job: probed(objects),
             codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
             indexers: Store::new(7).indexers(),
             next: AtomicUsize::new(0),
             replaced: vec![Mutex::default()],
             state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false, deserted: false }),
             changed: Condvar::new(),
-        };
-        drop(Taken { shared: &shared, items: 1, part: None });
-        drop(Taken { shared: &shared, items: 1, part: None });
-        let joined = crate::guard::call(|| shared.join().len());
-        assert!(joined.unwrap_err().contains("has panicked outside of user code"));
+        }
     }
 
     fn probed(objects: usize) -> DecodeJob {

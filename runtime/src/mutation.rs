@@ -30,6 +30,7 @@
 use crate::factory::Shared;
 use crate::guard;
 use crate::observe::Observed;
+use crate::replaced::drop_quietly;
 use crate::sync::Arc;
 use informer_core::listener::Notification;
 use informer_core::store::{Commit, Snapshot};
@@ -117,7 +118,7 @@ impl<T> Detector<T> {
     /// Begins with what was preloaded.
     pub(crate) fn new(check: MutationCheck<T>, preloaded: &Snapshot<T>) -> Self {
         let mut detector = Detector { check, kept: HashMap::new(), left: Vec::new(), due: None };
-        preloaded.iter().for_each(|object| drop(detector.keep(object)));
+        preloaded.iter().for_each(|object| drop_quietly(detector.keep(object)));
         detector
     }
 
@@ -139,6 +140,7 @@ impl<T> Detector<T> {
         for object in commit.objects() {
             if let Some(old) = self.keep(object) {
                 self.compare(&old, subject, shared);
+                drop_quietly(old);
             }
         }
     }
@@ -151,6 +153,7 @@ impl<T> Detector<T> {
             let is_it = self.kept.get(old.key().as_str()).is_some_and(|kept| Obj::ptr_eq(&kept.object, old));
             if let Some(kept) = is_it.then(|| self.kept.remove(old.key().as_str())).flatten() {
                 self.compare(&kept, subject, shared);
+                drop_quietly(kept);
             }
         }
     }
@@ -167,12 +170,12 @@ impl<T> Detector<T> {
         for key in self.left.split_off(self.left.len().saturating_sub(SLICE)) {
             let Some(kept) = self.kept.get(&key) else { continue };
             let Some(object) = stored(&key) else {
-                self.kept.remove(&key);
+                drop_quietly(self.kept.remove(&key));
                 continue;
             };
             if !Obj::ptr_eq(&object, &kept.object) {
                 // A list brought an object that the store turned out to have already.
-                self.keep(&object);
+                drop_quietly(self.keep(&object));
                 continue;
             }
             // Told once per change, so it counts from here on.

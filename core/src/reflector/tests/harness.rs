@@ -108,8 +108,8 @@ impl World {
     }
 
     /// The same, with the JSON of the objects.
-    pub(super) fn preloaded_with(config: InformerConfig, seed: u64, objects: &[String], version: &str) -> Self {
-        let config = InformerConfig { preloaded: Some(Version::new(version)), ..config };
+    pub(super) fn preloaded_with(mut config: InformerConfig, seed: u64, objects: &[String], version: &str) -> Self {
+        config.preloaded = Some(Version::new(version));
         let mut world = World::with(config, seed);
         let build = |json: &String| Obj::of(world.codec.build(json.as_bytes()).unwrap()).unwrap();
         let objects: Vec<_> = objects.iter().map(build).collect();

@@ -135,7 +135,9 @@ impl<T> fmt::Debug for Filter<T> {
 mod tests {
     use super::*;
     use crate::object::{Key, Uid, Version};
+    use alloc::sync::Arc;
     use alloc::vec::Vec;
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -200,29 +202,42 @@ mod tests {
     /// A filter whose function can be told to change its mind, and what it tells a handler.
     struct Filtered {
         filter: Filter<Answer>,
-        mind: std::sync::Arc<std::sync::Mutex<Vec<(Answer, Answer)>>>,
+        mind: Arc<Mind>,
         view: BTreeMap<Key, Obj<Answer>>,
         /// Keys whose last change the function panicked on.
         unsure: BTreeMap<Key, ()>,
     }
 
-    fn mind(flips: &[(Answer, Answer)], answer: Answer) -> Answer {
-        flips.iter().fold(answer, |answer, (from, to)| if answer == *from { *to } else { answer })
+    const ANSWERS: [Answer; 3] = [Answer::Keep, Answer::Drop, Answer::Panic];
+
+    /// What the function answers now where an object says one of [`ANSWERS`]: their numbers.
+    struct Mind([AtomicUsize; 3]);
+
+    impl Mind {
+        fn of(&self, answer: Answer) -> Answer {
+            ANSWERS[self.0[answer as usize].load(Ordering::Relaxed)]
+        }
+
+        fn change(&self, from: Answer, to: Answer) {
+            for now in &self.0 {
+                _ = now.compare_exchange(from as usize, to as usize, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
     }
 
     impl Filtered {
         fn new() -> Self {
-            let flips = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-            let inside = std::sync::Arc::clone(&flips);
+            let now = Arc::new(Mind([0, 1, 2].map(AtomicUsize::new)));
+            let inside = Arc::clone(&now);
             let filter = Filter::new(7, move |object: &Obj<Answer>| {
-                let answer = mind(&inside.lock().unwrap(), **object);
+                let answer = inside.of(**object);
                 match answer {
                     Answer::Keep => true,
                     Answer::Drop => false,
                     Answer::Panic => resume_unwind(Box::new("on purpose")), // without a line on stderr
                 }
             });
-            Filtered { filter, mind: flips, view: BTreeMap::new(), unsure: BTreeMap::new() }
+            Filtered { filter, mind: now, view: BTreeMap::new(), unsure: BTreeMap::new() }
         }
 
         fn tell(&mut self, event: &Notification<Answer>) {
@@ -267,12 +282,12 @@ mod tests {
                         Notification::Updated { old: new.clone(), new: new.clone(), cause: Cause::Resync }
                     }
                     Op::Flip(from, to) => {
-                        filtered.mind.lock().unwrap().push((from, to));
+                        filtered.mind.change(from, to);
                         continue;
                     }
                 };
                 filtered.tell(&event);
-                let answer = mind(&filtered.mind.lock().unwrap(), **event.object());
+                let answer = filtered.mind.of(**event.object());
                 match (&event, answer) {
                     (Notification::Deleted { .. }, _) => _ = kept.remove(event.key().as_str()),
                     (_, Answer::Panic) => {}
@@ -365,17 +380,17 @@ mod tests {
 
     #[test]
     fn what_a_panic_held_back_is_no_mere_repeat_when_a_resync_brings_it() {
-        let panics = std::sync::Arc::new(core::sync::atomic::AtomicBool::new(true));
-        let inside = std::sync::Arc::clone(&panics);
+        let panics = Arc::new(AtomicBool::new(true));
+        let inside = Arc::clone(&panics);
         let mut filter = Filter::new(7, move |object: &Obj<Answer>| {
-            let panics = inside.load(core::sync::atomic::Ordering::Relaxed);
+            let panics = inside.load(Ordering::Relaxed);
             if panics && object.version().as_str() == "2" { resume_unwind(Box::new("on purpose")) } else { true }
         });
         let (first, second) = (object(1, 1, Answer::Keep), object(1, 2, Answer::Keep));
         assert_eq!(lines(&mut filter, &[added(&first)]).len(), 1);
         let update = updated(&first, &second, Cause::Watch);
         assert!(catch_unwind(AssertUnwindSafe(|| filter.apply(&update).is_some())).is_err());
-        panics.store(false, core::sync::atomic::Ordering::Relaxed);
+        panics.store(false, Ordering::Relaxed);
         let told = lines(&mut filter, &[updated(&second, &second, Cause::Resync)]);
         assert_eq!(told, ["updated ns/k1@2 (was 1) by Relist"]);
     }

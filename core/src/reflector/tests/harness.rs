@@ -2,7 +2,6 @@
 //!
 //! The fuzz target `machine` compiles this file from outside of the crate, where enums may grow: hence arms that cannot be
 //! reached from here.
-#![allow(unreachable_patterns)]
 
 use crate::decode::{Codec, DecodeJob, NoGuard};
 use crate::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output};
@@ -234,6 +233,7 @@ impl World {
                     self.log.push(format!("wait {deadline:?}"));
                     break;
                 }
+                #[allow(unreachable_patterns)] // from inside of the crate
                 _ => panic!("an output that this harness does not know"),
             }
         }
@@ -435,6 +435,7 @@ impl World {
             Phase::Backoff | Phase::Idle | Phase::Stopped => assert!(self.current.is_none()),
             // In flight, or finished and on its way into the store.
             Phase::Listing => {}
+            #[allow(unreachable_patterns)] // from inside of the crate
             other => panic!("a phase that this harness does not know: {other}"),
         }
     }
@@ -469,6 +470,7 @@ impl World {
                 None => return,
                 Some(Delivery::Synced) => assert!(!core::mem::replace(&mut listener.synced, true), "synced twice"),
                 Some(Delivery::Notification(notification)) => listener.see(&notification),
+                #[allow(unreachable_patterns)] // from inside of the crate
                 Some(_) => panic!("a delivery that this harness does not know"),
             }
         }
@@ -495,6 +497,7 @@ impl Listener {
             Notification::Added { object, .. } => self.view.insert(key, object.version().to_string()),
             Notification::Updated { new, .. } => self.view.insert(key, new.version().to_string()),
             Notification::Deleted { .. } => self.view.remove(&key),
+            #[allow(unreachable_patterns)] // from inside of the crate
             other => panic!("a notification that this harness does not know: {other:?}"),
         };
         let old = notification.old().map(|old| old.version().to_string());

@@ -1,11 +1,12 @@
 //! [`Transport`]: connections to one API server: name resolution, TCP, TLS, and those that wait idle.
 
-use crate::http::{Body, Fault, Wire};
+use crate::http::Wire;
 use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::Error;
 use informer_runtime::addresses::{Refusals, shares};
 use informer_runtime::config::{Config, HttpVersion};
+use informer_runtime::fault::Fault;
 use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::mpsc;
@@ -34,7 +35,6 @@ pub(crate) struct Limits {
 pub(crate) struct Answer {
     pub(crate) wire: Wire,
     pub(crate) head: Head,
-    pub(crate) body: Body,
 }
 
 /// Is told of each socket as soon as there is one, and of each connection that stands; an error gives up.
@@ -73,22 +73,22 @@ impl Transport {
             watcher.connected(&mut wire)?;
             wire.set_deadline(limits.answer)?;
             match wire.ask(outgoing) {
-                Ok((head, body)) => return Ok(Answer { wire, head, body }),
+                Ok(head) => return Ok(Answer { wire, head }),
                 // The server closed it while the request was on its way.
-                Err(_) if outgoing.repeatable && !wire.answered() => {}
+                Err(_) if outgoing.repeatable && !wire.is_answered() => {}
                 Err(fault) => return Err(fault),
             }
         }
         let mut wire = self.connect(limits.connect, watcher)?;
         watcher.connected(&mut wire)?;
         wire.set_deadline(limits.answer)?;
-        let (head, body) = wire.ask(outgoing)?;
-        Ok(Answer { wire, head, body })
+        let head = wire.ask(outgoing)?;
+        Ok(Answer { wire, head })
     }
 
     /// Keeps the connection of an answer for another request if it is good for one.
-    pub(crate) fn keep(&self, answer: Answer, outgoing: &Outgoing) {
-        if !outgoing.watch && answer.wire.is_reusable(&answer.body) {
+    pub(crate) fn keep(&self, mut answer: Answer, outgoing: &Outgoing) {
+        if !outgoing.watch && answer.wire.is_usable() {
             self.idle.keep(answer.wire);
         }
     }
@@ -99,7 +99,7 @@ impl Transport {
     }
 
     fn take_idle(&self) -> Option<Wire> {
-        std::iter::from_fn(|| self.idle.take()).find_map(|mut wire| wire.is_quiet().then_some(wire))
+        std::iter::from_fn(|| self.idle.take()).find_map(|mut wire| wire.is_usable().then_some(wire))
     }
 
     fn connect(&self, by: Instant, watcher: &dyn Watcher) -> Result<Wire, Fault> {

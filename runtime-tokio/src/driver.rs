@@ -13,12 +13,12 @@
 //! rest of a runtime with few threads. A driver that is slower than its server stops reading through the bounded inbox,
 //! long before the core asks for a pause.
 
-use crate::connection::Fault;
 use crate::factory::Inner;
-use hyper::body::Bytes;
+use bytes::Bytes;
 use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
+use informer_runtime::fault::Fault;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use std::collections::BTreeMap;
@@ -38,7 +38,8 @@ const STRETCH: usize = 256 * 1024;
 /// What the task of a request reports.
 enum Event {
     Connected(RequestId),
-    Head(RequestId, Head),
+    // On the heap: the inbox has room for many events, and heads are few.
+    Head(RequestId, Box<Head>),
     Body(RequestId, Bytes),
     End(RequestId, End),
 }
@@ -159,11 +160,7 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
 /// The task of one request.
 async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
     let _leave = Leave(&runtime);
-    let end = match carry_out(&runtime, &request, &events, paused).await {
-        Ok(()) => End::Closed,
-        Err(Fault::Refused(reason)) => End::Refused(reason),
-        Err(Fault::Broken(reason)) => End::Broken(reason),
-    };
+    let end = carry_out(&runtime, &request, &events, paused).await.map_or_else(Fault::into_end, |()| End::Closed);
     // The inbox is gone if the driver is, and then nobody asks.
     let _ = events.send(Event::End(request.id, end)).await;
 }
@@ -188,17 +185,19 @@ async fn carry_out(
     let tell = async |event| drop(events.send(event).await);
     let id = request.id;
     if let Some(gate) = runtime.core.gate() {
-        gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
+        gate(request).map_err(|error| Fault::refused(&error).because(error))?;
     }
     let connector = runtime.client.connector();
     let asked = request.clone();
     let made = Box::pin(connector.prepare(move |config| Outgoing::request(config, &asked))).await;
-    let made = made.ok_or_else(|| Fault::Broken("the runtime is shutting down".into()))?;
-    let outgoing = made.map_err(|error| Fault::Broken(error.to_string()))?;
+    let made = made.ok_or_else(|| Fault::broken("the runtime is shutting down"))?;
+    let outgoing = made?;
     let connected = || tell(Event::Connected(id));
     // On the heap, and gone with the head: a watch then waits for hours in a small task.
     let mut answer = Box::pin(connector.send(&outgoing, request.connect_within, connected)).await?;
-    tell(Event::Head(id, std::mem::take(&mut answer.head))).await;
+    let is_watch = outgoing.watch;
+    drop(outgoing);
+    tell(Event::Head(id, Box::new(std::mem::take(&mut answer.head)))).await;
     loop {
         // The sender is dropped with the flight, which ends this task.
         let _ = paused.wait_for(|paused| !paused).await;
@@ -208,7 +207,7 @@ async fn carry_out(
             None => break,
         }
     }
-    Box::pin(connector.finished(answer, &outgoing)).await;
+    Box::pin(connector.finished(answer, is_watch)).await;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! [`Transport`]: connections to one API server: name resolution, TCP, TLS, and those that wait idle.
 
+use crate::aside::Aside;
 use crate::http::Wire;
 use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
@@ -9,10 +10,11 @@ use informer_runtime::config::{Config, HttpVersion};
 use informer_runtime::fault::Fault;
 use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::Outgoing;
-use informer_runtime::sync::mpsc;
+use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::tls::{self, TlsSource};
 use rustls::ClientConnection;
 use rustls_pki_types::ServerName;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Instant;
 
@@ -21,6 +23,15 @@ pub(crate) struct Transport {
     pub(crate) config: Config,
     tls: Option<(TlsSource, ServerName<'static>)>,
     idle: Idle<Wire>,
+    aside: Aside,
+    resolved: Arc<Mutex<Option<Resolved>>>,
+}
+
+/// What the last look-up of the host found: those that waited for it need none of their own.
+#[derive(Clone)]
+struct Resolved {
+    asked: Instant,
+    found: Result<Vec<SocketAddr>, Arc<io::Error>>,
 }
 
 /// How long the parts of an exchange may take.
@@ -50,7 +61,7 @@ impl Transport {
             None => None,
             Some(tls) => Some((tls, tls::server_name(&config)?)),
         };
-        Ok(Transport { config, tls, idle: Idle::default() })
+        Ok(Transport { config, tls, idle: Idle::default(), aside: Aside::default(), resolved: Arc::default() })
     }
 
     /// Sends a request, over an idle connection if it may and there is one, and reads the head of its answer.
@@ -106,10 +117,10 @@ impl Transport {
         let server = &self.config.server;
         #[cfg(unix)]
         if let Some(path) = server.unix_socket() {
-            return self.shake_hands(open_unix(path, by)?, by, watcher);
+            return self.shake_hands(self.open_unix(path, by)?, by, watcher);
         }
         let (mut refusals, mut last) = (Refusals::default(), None);
-        let addresses = resolve(server.host(), server.port(), by)?;
+        let addresses = self.resolve(by)?;
         for (address, patience) in shares(addresses, by.saturating_duration_since(Instant::now())) {
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -146,39 +157,44 @@ impl Transport {
             ClientConnection::new(source.current(), name.clone()).map_err(|error| failed(&error).because(error))?;
         Wire::tls(socket, tls).map_err(|error| failed(&error).because(error))
     }
-}
 
-/// The addresses of a host.
-fn resolve(host: &str, port: u16, by: Instant) -> Result<Vec<SocketAddr>, Fault> {
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
+    /// The addresses of the server's host.
+    fn resolve(&self, by: Instant) -> Result<Vec<SocketAddr>, Fault> {
+        let (host, port) = (self.config.server.host(), self.config.server.port());
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        let began = Instant::now();
+        let late = |why| Fault::refused(format_args!("{host:?} was not resolved in time{why}"));
+        let turn = self.aside.turn(by).ok_or_else(|| late(": the system has not answered an earlier look-up yet"))?;
+        let known = self.resolved.lock().clone().filter(|known| known.asked >= began);
+        let found = match known {
+            // By the one that this one has waited for.
+            Some(known) => known.found,
+            None => {
+                let (name, resolved) = (host.to_string(), Arc::clone(&self.resolved));
+                let look_up = move || {
+                    let asked = Instant::now();
+                    let found = (name.as_str(), port).to_socket_addrs();
+                    let found = found.map(Iterator::collect::<Vec<_>>).map_err(Arc::new);
+                    *resolved.lock() = Some(Resolved { asked, found: found.clone() });
+                    found
+                };
+                turn.call(by, look_up)?.ok_or_else(|| late(""))?
+            }
+        };
+        found.map_err(|error| Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error))
     }
-    let name = host.to_string();
-    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-    match aside(by, look_up)? {
-        Some(Ok(addresses)) => Ok(addresses),
-        Some(Err(error)) => Err(Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error)),
-        None => Err(Fault::refused(format_args!("{host:?} was not resolved in time"))),
-    }
-}
 
-#[cfg(unix)]
-fn open_unix(path: &std::path::Path, by: Instant) -> Result<Handle, Fault> {
-    let (place, to) = (path.display(), path.to_owned());
-    match aside(by, move || std::os::unix::net::UnixStream::connect(to))? {
-        Some(Ok(socket)) => Ok(Handle::Unix(socket)),
-        Some(Err(error)) => Err(Fault::refused(format_args!("cannot connect to {place}: {error}")).because(error)),
-        None => Err(Fault::refused(format_args!("cannot connect to {place}: the time for it ran out"))),
+    #[cfg(unix)]
+    fn open_unix(&self, path: &std::path::Path, by: Instant) -> Result<Handle, Fault> {
+        let (place, to) = (path.display(), path.to_owned());
+        let refused = |why: &dyn std::fmt::Display| Fault::refused(format_args!("cannot connect to {place}: {why}"));
+        let turn = self.aside.turn(by).ok_or_else(|| refused(&"an earlier attempt still waits for the server"))?;
+        match turn.call(by, move || std::os::unix::net::UnixStream::connect(to))? {
+            Some(Ok(socket)) => Ok(Handle::Unix(socket)),
+            Some(Err(error)) => Err(refused(&error).because(error)),
+            None => Err(refused(&"the time for it ran out")),
+        }
     }
-}
-
-/// Makes a call of the system that cannot be interrupted, on a thread that is left behind if it takes too long (`None`);
-/// it holds nothing but a name.
-fn aside<T: Send + 'static>(by: Instant, call: impl FnOnce() -> T + Send + 'static) -> Result<Option<T>, Fault> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    // Whoever asked may be gone.
-    let work = move || drop(sender.send(call()));
-    let thread = std::thread::Builder::new().name("informer-dial".into()).spawn(work);
-    thread.map_err(|error| Fault::refused(format_args!("no thread to connect on: {error}")).because(error))?;
-    Ok(receiver.recv_timeout(by.saturating_duration_since(Instant::now())).ok())
 }

@@ -69,7 +69,7 @@ pub const BUFFER: usize = 64 * 1024;
 /// of most answers.
 pub const SMALL_BUFFER: usize = 1024;
 
-/// What a buffer grows by when a read has filled it: three reads from the small one to the whole.
+/// What a buffer grows by, at least, when a read has filled it: three reads from the small one to the whole.
 const GROWTH: usize = 4;
 
 /// The most that the first line and headers of a request may have: a selector may be long, but servers take no more.
@@ -92,6 +92,9 @@ pub struct Exchange {
     end: usize,
     /// The last read had no room for more.
     filled: bool,
+    /// Bytes that came since the last rest, and those that came before it: the next ones may be as many.
+    burst: usize,
+    last_burst: usize,
     /// Some of the answer came.
     answered: bool,
     /// The other side says nothing more.
@@ -152,6 +155,8 @@ impl Exchange {
             start: 0,
             end: 0,
             filled: false,
+            burst: 0,
+            last_burst: 0,
             answered: false,
             closed: false,
         }
@@ -217,8 +222,13 @@ impl Exchange {
             self.end -= self.start;
             self.start = 0;
         }
-        if (self.filled || self.end == self.buffer.len()) && self.buffer.len() < BUFFER {
-            self.buffer.resize((self.buffer.len() * GROWTH).min(BUFFER), 0);
+        if self.filled && self.buffer.len() < BUFFER {
+            let size = (self.buffer.len() * GROWTH).max(self.last_burst.next_power_of_two()).min(BUFFER);
+            if self.end == 0 {
+                self.buffer = vec![0; size];
+            } else {
+                self.buffer.resize(size, 0);
+            }
         }
         self.filled = false;
         debug_assert!(self.end < self.buffer.len(), "nobody takes what was read");
@@ -235,11 +245,15 @@ impl Exchange {
         self.closed |= bytes == 0;
         self.answered |= bytes > 0;
         self.end += bytes;
+        self.burst = self.burst.saturating_add(bytes);
         self.filled = self.end == self.buffer.len();
     }
 
-    /// Nothing comes at present: a buffer that has grown is let go of.
+    /// Nothing comes at present: a buffer that has grown is let go of. It takes one read to have one for as much again.
     pub fn rest(&mut self) {
+        if self.burst > 0 {
+            self.last_burst = std::mem::take(&mut self.burst).min(BUFFER);
+        }
         if self.start == self.end && self.buffer.len() > SMALL_BUFFER {
             self.buffer = vec![0; SMALL_BUFFER];
             (self.start, self.end, self.filled) = (0, 0, false);

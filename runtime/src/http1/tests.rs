@@ -392,4 +392,12 @@ fn a_buffer_grows_while_reads_fill_it_and_is_small_when_nothing_comes() {
     assert_eq!(exchange.space().len(), BUFFER);
     exchange.rest();
     assert_eq!(exchange.space().len(), SMALL_BUFFER);
+    exchange.filled(SMALL_BUFFER);
+    assert!(exchange.part().is_ok() && exchange.space().len() == BUFFER, "much came before it rested");
+    exchange.filled(10);
+    assert!(exchange.part().is_ok());
+    exchange.rest();
+    exchange.space();
+    exchange.filled(SMALL_BUFFER);
+    assert!(exchange.part().is_ok() && exchange.space().len() == 4 * SMALL_BUFFER, "little came");
 }

@@ -109,7 +109,7 @@ pub use runtime::acknowledged::Items;
 pub use runtime::events::Events;
 
 pub use informer_core::controller::{
-    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};

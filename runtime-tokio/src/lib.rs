@@ -102,7 +102,7 @@ pub use informer_runtime as runtime;
 pub use runtime::events::EventStream;
 
 pub use informer_core::controller::{
-    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};

@@ -112,7 +112,7 @@ pub use informer_core::controller::{
     Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
-pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};
+pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
     VersionRef,

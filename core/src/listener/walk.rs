@@ -1,6 +1,6 @@
 //! [`Walk`]: a stretch of a ring that its handler walks without asking the ring for each step.
 
-use super::{Batch, Cause, Notification};
+use super::{Batch, Cause, Notification, Recreated};
 use crate::store::Snapshot;
 use core::fmt;
 
@@ -13,8 +13,9 @@ pub struct Walk<T> {
     source: Source<T>,
     /// Behind the current one.
     at: usize,
-    /// The current one, where it is not in a batch.
+    /// The current one, where it is not in a batch as it is told.
     made: Option<Notification<T>>,
+    recreated: Recreated,
 }
 
 enum Source<T> {
@@ -27,20 +28,21 @@ enum Source<T> {
 
 impl<T> Walk<T> {
     pub(super) fn one(notification: Notification<T>) -> Self {
-        Walk { source: Source::One, at: 0, made: Some(notification) }
+        Walk { source: Source::One, at: 0, made: Some(notification), recreated: Recreated::Split }
     }
 
-    /// Of a batch, behind the notification at `at - 1`.
-    pub(super) fn batch(batch: Batch<T>, at: usize) -> Self {
-        Walk { source: Source::Batch(batch), at, made: None }
+    /// Of a batch, with the notification at `at` as the current one. There is one.
+    pub(super) fn batch(batch: Batch<T>, at: usize, recreated: Recreated) -> Self {
+        let (at, made) = recreated.step(&batch, at);
+        Walk { source: Source::Batch(batch), at, made, recreated }
     }
 
     pub(super) fn replay(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
-        Walk { source: Source::Replay(snapshot), at, made: Some(current) }
+        Walk { source: Source::Replay(snapshot), at, made: Some(current), recreated: Recreated::Split }
     }
 
     pub(super) fn resync(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
-        Walk { source: Source::Resync(snapshot), at, made: Some(current) }
+        Walk { source: Source::Resync(snapshot), at, made: Some(current), recreated: Recreated::Split }
     }
 
     /// The notification that is to be delivered now.
@@ -49,9 +51,10 @@ impl<T> Walk<T> {
     ///
     /// If it was [taken](Self::take_made).
     pub fn current(&self) -> &Notification<T> {
-        match &self.source {
-            Source::Batch(batch) => &batch[self.at - 1],
-            Source::Replay(_) | Source::Resync(_) | Source::One => self.made.as_ref().expect("it was not taken"),
+        match (&self.source, &self.made) {
+            (_, Some(made)) => made,
+            (Source::Batch(batch), None) => &batch[self.at - 1],
+            (Source::Replay(_) | Source::Resync(_) | Source::One, None) => panic!("what was made was not taken"),
         }
     }
 
@@ -67,7 +70,7 @@ impl<T> Walk<T> {
                 if self.at == batch.len() {
                     return None;
                 }
-                self.at += 1;
+                (self.at, self.made) = self.recreated.step(batch, self.at);
             }
             Source::Replay(snapshot) => self.made = Some(replayed(snapshot, &mut self.at)?),
             Source::Resync(snapshot) => self.made = Some(repeated(snapshot, &mut self.at)?),
@@ -76,7 +79,7 @@ impl<T> Walk<T> {
         Some(self.at)
     }
 
-    /// Takes a notification that is not part of a batch, so that it can be dropped where its type's panic harms nobody.
+    /// Takes a notification that is not part of a batch, or made of two of one, so that it can be dropped where its type's panic harms nobody.
     pub fn take_made(&mut self) -> Option<Notification<T>> {
         self.made.take()
     }

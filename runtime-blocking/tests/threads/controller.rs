@@ -149,10 +149,12 @@ fn a_reconcile_that_hangs_is_told_once_and_holds_up_only_its_own_key() {
     put(&served, "hangs", "1");
     let told = Log::default();
     let log = told.clone();
-    let observer = move |observed: &Observed<'_>| match observed {
-        Observed::Overdue(overdue) => log.add(format!("overdue {}", overdue.key)),
-        Observed::Reconcile(finished) => log.add(finished.to_string()),
-        _ => {}
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Overdue(overdue) = observed {
+            log.add(format!("overdue {}", overdue.key));
+        } else if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
     };
     let factory = Factory::with_options(client(&served.url()), FactoryOptions::observed(Arc::new(observer)));
     let hands = Mutex::new(BTreeSet::new());

@@ -194,10 +194,12 @@ async fn a_reconcile_that_does_not_yield_is_told_as_overdue_and_its_late_answer_
     put_widget(&served, "a");
     let told = Log::default();
     let log = told.clone();
-    let observer = move |observed: &Observed<'_>| match observed {
-        Observed::Overdue(overdue) => log.add(format!("overdue {} {}", overdue.key, overdue.attempt)),
-        Observed::Reconcile(finished) => log.add(finished.to_string()),
-        _ => {}
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Overdue(overdue) = observed {
+            log.add(format!("overdue {} {}", overdue.key, overdue.attempt));
+        } else if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
     };
     let factory = Factory::with_options(client(&served), FactoryOptions::observed(Arc::new(observer)));
     let (release, wait) = std::sync::mpsc::channel::<()>();

@@ -218,6 +218,6 @@ impl RunningController {
 
 impl fmt::Debug for RunningController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "controller with {} workers, {:?}", self.lives.count(), self.counts())
+        write!(f, "controller with {} threads, {:?}", self.lives.count(), self.counts())
     }
 }

@@ -241,6 +241,6 @@ impl RunningController {
 
 impl fmt::Debug for RunningController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunningController({} workers, {:?})", self.workers.count(), self.counts())
+        write!(f, "RunningController({} tasks, {:?})", self.workers.count(), self.counts())
     }
 }

@@ -24,9 +24,11 @@
 //! | a cache | [`Factory::informer`], then [`lister()`](runtime::informer::InformerHandle::lister) and [`index`](runtime::informer::InformerHandle::index) |
 //! | to be told | [`Informer::handle`], [`handle_async`](Informer::handle_async), [`events`](Informer::events), [`items`](Informer::items): see below |
 //! | to keep things in a state | [`Controller`] |
+//! | no reconcile that hangs unseen | [`Controller::reconcile_deadline`]: it is dropped and retried |
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.

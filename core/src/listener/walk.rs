@@ -15,11 +15,12 @@ pub struct Walk<T> {
     at: usize,
     /// The current one, where it is not in a batch as it is told.
     made: Option<Notification<T>>,
-    recreated: Recreated,
 }
 
 enum Source<T> {
     Batch(Batch<T>),
+    /// The same for a handler that is told of a recreation as one. Apart, so that the others need not look for one.
+    Flagged(Batch<T>),
     Replay(Snapshot<T>),
     Resync(Snapshot<T>),
     /// Nothing after the current one.
@@ -28,21 +29,25 @@ enum Source<T> {
 
 impl<T> Walk<T> {
     pub(super) fn one(notification: Notification<T>) -> Self {
-        Walk { source: Source::One, at: 0, made: Some(notification), recreated: Recreated::Split }
+        Walk { source: Source::One, at: 0, made: Some(notification) }
     }
 
     /// Of a batch, with the notification at `at` as the current one. There is one.
     pub(super) fn batch(batch: Batch<T>, at: usize, recreated: Recreated) -> Self {
         let (at, made) = recreated.step(&batch, at);
-        Walk { source: Source::Batch(batch), at, made, recreated }
+        let source = match recreated {
+            Recreated::Split => Source::Batch(batch),
+            Recreated::Flagged => Source::Flagged(batch),
+        };
+        Walk { source, at, made }
     }
 
     pub(super) fn replay(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
-        Walk { source: Source::Replay(snapshot), at, made: Some(current), recreated: Recreated::Split }
+        Walk { source: Source::Replay(snapshot), at, made: Some(current) }
     }
 
     pub(super) fn resync(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
-        Walk { source: Source::Resync(snapshot), at, made: Some(current), recreated: Recreated::Split }
+        Walk { source: Source::Resync(snapshot), at, made: Some(current) }
     }
 
     /// The notification that is to be delivered now.
@@ -51,10 +56,10 @@ impl<T> Walk<T> {
     ///
     /// If it was [taken](Self::take_made).
     pub fn current(&self) -> &Notification<T> {
-        match (&self.source, &self.made) {
-            (_, Some(made)) => made,
-            (Source::Batch(batch), None) => &batch[self.at - 1],
-            (Source::Replay(_) | Source::Resync(_) | Source::One, None) => panic!("what was made was not taken"),
+        match &self.source {
+            Source::Batch(batch) => &batch[self.at - 1],
+            Source::Flagged(batch) => self.made.as_ref().unwrap_or_else(|| &batch[self.at - 1]),
+            Source::Replay(_) | Source::Resync(_) | Source::One => self.made.as_ref().expect("it was not taken"),
         }
     }
 
@@ -70,7 +75,13 @@ impl<T> Walk<T> {
                 if self.at == batch.len() {
                     return None;
                 }
-                (self.at, self.made) = self.recreated.step(batch, self.at);
+                self.at += 1;
+            }
+            Source::Flagged(batch) => {
+                if self.at == batch.len() {
+                    return None;
+                }
+                (self.at, self.made) = Recreated::Flagged.step(batch, self.at);
             }
             Source::Replay(snapshot) => self.made = Some(replayed(snapshot, &mut self.at)?),
             Source::Resync(snapshot) => self.made = Some(repeated(snapshot, &mut self.at)?),
@@ -87,7 +98,7 @@ impl<T> Walk<T> {
     /// The batch that is walked, if it is one: the same for it.
     pub fn into_batch(self) -> Option<Batch<T>> {
         match self.source {
-            Source::Batch(batch) => Some(batch),
+            Source::Batch(batch) | Source::Flagged(batch) => Some(batch),
             Source::Replay(_) | Source::Resync(_) | Source::One => None,
         }
     }
@@ -108,7 +119,7 @@ pub(super) fn repeated<T>(snapshot: &Snapshot<T>, at: &mut usize) -> Option<Noti
 impl<T> fmt::Debug for Walk<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = match &self.source {
-            Source::Batch(_) => "a batch",
+            Source::Batch(_) | Source::Flagged(_) => "a batch",
             Source::Replay(_) => "the initial state",
             Source::Resync(_) => "a resync",
             Source::One => "one notification",

@@ -4,8 +4,8 @@
 //! that walks 100,000 objects holds up nobody, and a writer without readers pays nothing for the possibility.
 
 use crate::object::Obj;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use triomphe::Arc;
 
 /// Objects per chunk. 64 pointers are 512 bytes: a copy is cheaper than the clone of a small object, and 100,000
 /// objects make 1,600 counts per snapshot.

@@ -49,21 +49,21 @@ fn scale(small: usize, big: usize) -> Figures {
             [2_000, Tiny::IN_BLOCK].map(|each| (0..=size / each).map(|n| Tiny::block(n * each)).collect());
         let some: Vec<usize> = Tiny::scattered(size).take(100_000).collect();
         let keys: Vec<String> = some.iter().map(|n| key(*n)).collect();
-        let first: Vec<Item> = some.iter().map(|n| item(*n)).collect();
-        let second: Vec<Item> = some.iter().map(|n| item(*n)).collect();
-        let round = [second, first].concat();
+        let mut waiting: Vec<Item> = some.iter().map(|n| item(*n)).collect();
 
-        let replace = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
+        // What it takes out goes in again a round later, as from the caches.
+        let mut replace = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
             let held = table.get_mut(&keys[turn % keys.len()]).expect("every key is there");
-            (held.0, std::mem::replace(&mut held.1, Arc::clone(&round[turn % round.len()])))
+            std::mem::swap(&mut held.1, &mut waiting[turn % keys.len()]);
+            held.0
         };
-        let calls = CALLS.next_multiple_of(round.len());
-        mean_ns(round.len(), |turn| replace(&mut table, turn));
+        let calls = CALLS.next_multiple_of(2 * keys.len());
+        mean_ns(2 * keys.len(), |turn| replace(&mut table, turn));
         figures.set(format!("update-0-{name}"), mean_ns(calls, |turn| replace(&mut table, turn)));
-        let indexed = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
-            let (slot, old) = replace(table, turn);
+        let mut indexed = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
+            let slot = replace(table, turn);
             let value = |index: usize| values[index][numbers[index][slot] as usize].as_bytes()[0];
-            (value(0), value(1), old)
+            (value(0), value(1))
         };
         figures.set(format!("update-3-{name}"), mean_ns(calls, |turn| indexed(&mut table, turn)));
 

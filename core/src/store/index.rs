@@ -16,7 +16,7 @@
 use super::def::{IndexDef, Source};
 use super::postings::{self, Postings};
 use super::slots::Slot;
-use super::value::ValueType;
+use super::value::{ValueText, ValueType};
 use crate::object::Obj;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -81,22 +81,23 @@ impl Index {
     }
 
     /// Gives `object` in `slot` its values: those that its function returned, or what is read from the key.
-    pub(crate) fn add<T>(&mut self, slot: Slot, object: &Obj<T>, values: &[Box<str>]) {
+    pub(crate) fn add<T>(&mut self, slot: Slot, object: &Obj<T>, values: &[ValueText]) {
         match self.source {
-            Source::Namespace => self.set(slot, [object.key().namespace()]),
-            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(|value| &**value)),
+            Source::Namespace => self.set(slot, [object.key().namespace().as_bytes()]),
+            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(ValueText::as_bytes)),
         }
     }
 
     /// The same for another version of the object in `slot`.
-    pub(crate) fn change(&mut self, slot: Slot, values: &[Box<str>]) {
+    pub(crate) fn change(&mut self, slot: Slot, values: &[ValueText]) {
         match self.source {
             Source::Namespace => {} // the key is the same
-            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(|value| &**value)),
+            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(ValueText::as_bytes)),
         }
     }
 
-    fn set<'a>(&mut self, slot: Slot, values: impl IntoIterator<Item = &'a str>) {
+    /// The values are texts, which need not be proved again where they are only compared.
+    fn set<'a>(&mut self, slot: Slot, values: impl IntoIterator<Item = &'a [u8]>) {
         let mut values = values.into_iter();
         let (first, second) = (values.next(), values.next());
         let old = self.numbers.get(slot);
@@ -104,7 +105,7 @@ impl Index {
         match (first, second) {
             (None, _) if old == Number::NONE => return,
             (Some(value), None) => {
-                if old.bucket().is_some_and(|bucket| *self.buckets[bucket as usize].value == *value) {
+                if old.bucket().is_some_and(|bucket| self.buckets[bucket as usize].value.as_bytes() == value) {
                     return;
                 }
             }
@@ -151,17 +152,25 @@ impl Index {
 
     /// The number of the bucket of `value`, if anyone has it.
     pub(crate) fn find(&self, value: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(value);
-        self.by_value.find(hash, |number| *self.buckets[*number as usize].value == *value).copied()
+        self.find_bytes(self.hash(value.as_bytes()), value.as_bytes())
+    }
+
+    fn hash(&self, value: &[u8]) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
+    fn find_bytes(&self, hash: u64, value: &[u8]) -> Option<u32> {
+        self.by_value.find(hash, |number| self.buckets[*number as usize].value.as_bytes() == value).copied()
     }
 
     /// The bucket of `value`, which may be new and empty: the caller puts a slot into it.
-    fn bucket(&mut self, value: &str) -> u32 {
-        let hash = self.hasher.hash_one(value);
-        if let Some(number) = self.by_value.find(hash, |number| *self.buckets[*number as usize].value == *value) {
-            return *number;
+    fn bucket(&mut self, value: &[u8]) -> u32 {
+        let hash = self.hash(value);
+        if let Some(number) = self.find_bytes(hash, value) {
+            return number;
         }
-        let bucket = Bucket { value: value.into(), slots: Postings::default() };
+        let value = core::str::from_utf8(value).expect("values are texts").into();
+        let bucket = Bucket { value, slots: Postings::default() };
         let number = match self.free.pop() {
             Some(number) => {
                 self.buckets[number as usize] = bucket;
@@ -174,13 +183,13 @@ impl Index {
             }
         };
         let (buckets, hasher) = (&self.buckets, &self.hasher);
-        self.by_value.insert_unique(hash, number, |number| hasher.hash_one(&*buckets[*number as usize].value));
+        self.by_value.insert_unique(hash, number, |number| hasher.hash_one(buckets[*number as usize].value.as_bytes()));
         number
     }
 
     fn drop_bucket(&mut self, number: u32) {
         let bucket = core::mem::take(&mut self.buckets[number as usize]);
-        let hash = self.hasher.hash_one(&*bucket.value);
+        let hash = self.hash(bucket.value.as_bytes());
         if let Ok(entry) = self.by_value.find_entry(hash, |candidate| *candidate == number) {
             entry.remove();
         }
@@ -369,7 +378,7 @@ mod tests {
         ) {
             let (mut index, mut model) = (index(), BTreeMap::<u32, BTreeSet<u8>>::new());
             for (n, (slot, values)) in changes.into_iter().enumerate() {
-                let texts: Vec<Box<str>> = values.iter().map(|v| v.to_string().into_boxed_str()).collect();
+                let texts: Vec<_> = values.iter().map(|v| ValueText::from(v.to_string().as_str())).collect();
                 index.change(Slot(slot), &texts);
                 model.insert(slot, values.into_iter().collect());
                 #[cfg(debug_assertions)]

@@ -41,7 +41,7 @@ pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
 pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
-pub use value::{IndexValue, IndexValues, Values};
+pub use value::{IndexValue, IndexValues, ValueText, Values};
 
 pub(crate) use def::Source;
 pub(crate) use index::Index;
@@ -64,7 +64,8 @@ use value::ValueType;
 /// An object on its way into the store, with its index values.
 pub struct Fresh<T> {
     pub(crate) object: Obj<T>,
-    pub(crate) values: SmallVec<[Values; 1]>,
+    /// Of each index but those of namespaces, in the order of the indexes.
+    pub(crate) values: SmallVec<[Values; 2]>,
     /// Which set of index functions made `values`.
     pub(crate) generation: u64,
     /// Where the version alone may not say that the store has this object already: what compares contents.
@@ -733,7 +734,12 @@ impl<T> Store<T> {
             }
         };
         let object = self.slots.get(slot).expect("it was just put there");
-        for (index, values) in self.indexes.iter_mut().zip(&fresh.values) {
+        let mut computed = fresh.values.iter();
+        for index in &mut self.indexes {
+            let values = match index.source() {
+                Source::Namespace => &[][..],
+                Source::Function | Source::Label(_) => computed.next().expect("values of the functions in force"),
+            };
             match old {
                 Some(_) => index.change(slot, values),
                 None => index.add(slot, object, values),

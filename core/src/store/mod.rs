@@ -45,6 +45,7 @@ pub use value::{IndexValue, IndexValues, ValueText, Values};
 
 pub(crate) use def::Source;
 pub(crate) use index::Index;
+pub(crate) use slots::{Part, chunks_of};
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard};
 use crate::listener::{Cause, Notification};
@@ -665,6 +666,11 @@ impl<T> Store<T> {
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.slots.iter().map(|(slot, _)| slot)
+    }
+
+    /// The objects of slots that are in use.
+    pub(crate) fn part(&self, slots: &[Slot]) -> Part<T> {
+        self.slots.part(slots)
     }
 
     /// The object of a slot that an index holds.

@@ -48,7 +48,8 @@ pub(crate) struct Index {
 
 #[derive(Clone, Default)]
 struct Bucket {
-    value: Box<str>,
+    /// In its place if it is short: a look-up then ends here.
+    value: ValueText,
     slots: Postings,
 }
 
@@ -169,7 +170,7 @@ impl Index {
         if let Some(number) = self.find_bytes(hash, value) {
             return number;
         }
-        let value = core::str::from_utf8(value).expect("values are texts").into();
+        let value = ValueText::from(core::str::from_utf8(value).expect("values are texts"));
         let bucket = Bucket { value, slots: Postings::default() };
         let number = match self.free.pop() {
             Some(number) => {
@@ -208,12 +209,12 @@ impl Index {
 
     /// The slots of all values that `wanted` wants.
     pub(crate) fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Slot> {
-        self.buckets.iter().filter(move |bucket| wanted(&bucket.value)).flat_map(|bucket| bucket.slots.iter())
+        self.buckets.iter().filter(move |bucket| wanted(bucket.value.as_str())).flat_map(|bucket| bucket.slots.iter())
     }
 
     /// The values in use, each with the number of its objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.buckets.iter().filter(|bucket| !bucket.slots.is_empty()).map(|b| (&*b.value, b.slots.len()))
+        self.buckets.iter().filter(|bucket| !bucket.slots.is_empty()).map(|b| (b.value.as_str(), b.slots.len()))
     }
 
     /// How many objects have a value.
@@ -224,7 +225,7 @@ impl Index {
     /// The first value of `slot`; of an index whose objects have one at most, the one.
     pub(crate) fn value(&self, slot: Slot) -> Option<&str> {
         let first = self.numbers.get(slot).all(&self.several).first().copied();
-        first.map(|number| &*self.buckets[number as usize].value)
+        first.map(|number| self.buckets[number as usize].value.as_str())
     }
 
     /// Asserts the invariants of the module header.
@@ -239,7 +240,7 @@ impl Index {
                 let numbers = self.numbers.get(slot);
                 assert!(numbers.all(&self.several).contains(&(number as u32)), "{slot:?} knows of its bucket {number}");
             }
-            let found = self.find(&bucket.value).is_some_and(|found| found as usize == number);
+            let found = self.find(bucket.value.as_str()).is_some_and(|found| found as usize == number);
             assert_eq!(found, !bucket.slots.is_empty(), "bucket {number} is in the table if it has a slot");
         }
         let all: Vec<Number> = self.numbers.iter().collect();

@@ -598,6 +598,9 @@ impl<T> Store<T> {
         }
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
+        // Growing step by step would look at every key again and again.
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.by_key.reserve(staged.fresh.len().saturating_sub(self.by_key.len()), |slot| hash_of(slots, hasher, *slot));
         for fresh in staged.fresh.into_iter().flatten() {
             let known = self.find_bytes(Obj::key_bytes(&fresh.object));
             if done.receipt.first_list {
@@ -710,7 +713,7 @@ impl<T> Store<T> {
     }
 
     fn object(&self, slot: u32) -> &Obj<T> {
-        self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
+        in_use(&self.slots, slot)
     }
 
     pub(crate) fn index(&self, name: &str) -> Result<&Index, IndexError> {
@@ -732,10 +735,7 @@ impl<T> Store<T> {
                 let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));
                 let slot = self.slots.insert(fresh.object);
                 let (slots, hasher) = (&self.slots, &self.hasher);
-                self.by_key.insert_unique(hash, slot.0, |slot| {
-                    let object = slots.get(Slot(*slot)).expect("the table of keys holds slots in use only (I6)");
-                    hasher.hash_one(Obj::key_bytes(object))
-                });
+                self.by_key.insert_unique(hash, slot.0, |slot| hash_of(slots, hasher, *slot));
                 (slot, None)
             }
         };
@@ -785,6 +785,14 @@ impl<T> Store<T> {
             }
         }
     }
+}
+
+fn in_use<T>(slots: &Slots<T>, slot: u32) -> &Obj<T> {
+    slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
+}
+
+fn hash_of<T>(slots: &Slots<T>, hasher: &SeedableRandomState, slot: u32) -> u64 {
+    hasher.hash_one(Obj::key_bytes(in_use(slots, slot)))
 }
 
 /// A uid that either side lacks says nothing.

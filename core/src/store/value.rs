@@ -149,8 +149,7 @@ pub trait IndexValues {
 /// The values of one object in one index. Most objects have one.
 pub type Values = SmallVec<[ValueText; 1]>;
 
-/// The text of one value, on its way from an index function to its index: without an allocation if it is as short as most
-/// are.
+/// The text of one value: without an allocation if it is as short as most are.
 #[derive(Clone)]
 pub struct ValueText(Text);
 
@@ -191,6 +190,12 @@ impl From<Cow<'_, str>> for ValueText {
                 ValueText(Text::Short { length: text.len() as u8, bytes })
             }
         }
+    }
+}
+
+impl Default for ValueText {
+    fn default() -> Self {
+        ValueText(Text::Short { length: 0, bytes: [0; SHORT] })
     }
 }
 

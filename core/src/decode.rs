@@ -11,7 +11,7 @@
 //! [`join`]: DecodeJob::join
 
 use crate::object::{DecodeError, Key, KeyRef, Obj, Object, Resource, UidRef, Version, VersionRef};
-use crate::store::{Fresh, IndexDef, Slot, Store};
+use crate::store::{Fresh, IndexDef, Slot, Source, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
@@ -419,9 +419,10 @@ impl<T> Clone for Indexers<T> {
 }
 
 impl<T> Indexers<T> {
-    /// Computes the values of one object: user code.
+    /// Computes the values of one object: user code. Those of namespaces stand in the key.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
-        let values = self.list.iter().map(|index| index.values(&object)).collect();
+        let computed = self.list.iter().filter(|index| *index.source() != Source::Namespace);
+        let values = computed.map(|index| index.values(&object)).collect();
         Fresh { object, values, generation: self.generation, same: None }
     }
 }

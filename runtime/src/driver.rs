@@ -137,7 +137,8 @@ pub(crate) struct InformerDriver<T> {
     shared: Arc<crate::factory::Shared>,
     waiting: Vec<Arc<Channel<T>>>,
     attached: Vec<Arc<Channel<T>>>,
-    span: Span,
+    /// Made by the first event: a subscriber is code of the user's, and nothing of it runs where informers are made.
+    span: Option<Span>,
     replaced: Replaced<T>,
     /// Notifications for which handlers were not woken yet.
     unheard: usize,
@@ -150,11 +151,10 @@ pub(crate) struct InformerDriver<T> {
 impl<T: Send + Sync + 'static> InformerDriver<T> {
     pub(crate) fn new(spec: InformerSpec<T>, inner: Arc<Inner<T>>, shared: Arc<crate::factory::Shared>) -> Self {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
-        let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
         let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
         let (codec, wall) = (spec.codec, None);
-        let detector = spec.mutations.map(|check| Box::new(Detector::new(check, &inner.store.snapshot())));
+        let detector = spec.mutations.map(|check| Box::new(Detector::new(check)));
         InformerDriver {
             machine,
             codec,
@@ -162,12 +162,22 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             shared,
             waiting,
             attached,
-            span,
+            span: None,
             replaced,
             unheard: 0,
             wall,
             detector,
             _life: life,
+        }
+    }
+
+    /// What runs code of the user's and comes before the first event: no lock is held any more.
+    fn begin(&mut self) {
+        if self.span.is_none() {
+            self.span = Some(Span::new(&self.inner.status.subject));
+            if let Some(detector) = &mut self.detector {
+                detector.begin(&self.inner.store.snapshot());
+            }
         }
     }
 
@@ -247,7 +257,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             // Observers are told; the state that users ask for does not change.
             _ => {}
         }
-        self.span.notice(notice);
+        if let Some(span) = &self.span {
+            span.notice(notice);
+        }
         self.shared.observe(&Observed::Notice { subject: &status.subject, notice });
         self.shared.changed.notify();
     }
@@ -275,6 +287,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
 impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        self.begin();
         self.wall_clock(now);
         self.commands(now);
         let input = match event {
@@ -315,7 +328,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         loop {
             match self.machine.poll_output() {
                 Output::Send(request) => {
-                    self.span.request(&request);
+                    if let Some(span) = &self.span {
+                        span.request(&request);
+                    }
                     self.shared.observe(&Observed::Request(&request));
                     return IoAction::Send(request);
                 }

@@ -187,9 +187,7 @@ async fn carry_out(
 ) -> Result<(), Fault> {
     let tell = async |event| drop(events.send(event).await);
     let id = request.id;
-    if let Some(gate) = runtime.core.gate() {
-        gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
-    }
+    runtime.core.ask_gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
     let connector = runtime.client.connector();
     let asked = request.clone();
     let made = Box::pin(connector.prepare(move |config| Outgoing::request(config, &asked))).await;

@@ -47,6 +47,7 @@
 //! ```
 
 use crate::factory::Life;
+use crate::guard;
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
@@ -183,7 +184,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
     /// Tells the machine what the wall clock says, if it cannot know.
     fn wall_clock(&mut self, now: Time) {
-        let unix = (self.shared.wall_clock)();
+        let Ok(unix) = guard::call(|| (self.shared.wall_clock)()) else { return };
         let known = self.wall.map(|(then, at)| then.saturating_add(now.since(at)));
         if known.is_none_or(|known| unix.abs_diff(known) >= DRIFT) {
             self.wall = Some((unix, now));

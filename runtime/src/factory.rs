@@ -3,12 +3,15 @@
 use crate::config::Config;
 use crate::driver::Drive;
 use crate::error::{Error, Lagging};
+use crate::guard;
 use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Signal};
+use informer_core::wire::Request;
+use std::io;
 use std::time::Instant;
 
 /// Options of a factory.
@@ -17,7 +20,7 @@ use std::time::Instant;
 pub struct FactoryOptions {
     /// Is told what happens.
     pub observer: Option<Observer>,
-    /// Asked before each request: fault injection.
+    /// Asked before each request: fault injection. One that panics refuses the request.
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
@@ -25,7 +28,7 @@ pub struct FactoryOptions {
     /// many as there are other processors, at most seven, and one more if drivers are tasks. They are started when a batch of more than 16 KiB comes, and wait, once there are,
     /// for the next one. Decoders, transforms and index functions run on them.
     pub decode_threads: Option<usize>,
-    /// The wall clock, in place of the system's: for tests of a suspend.
+    /// The wall clock, in place of the system's: for tests of a suspend. A panic of it counts as no answer.
     pub wall_clock: Option<WallClock>,
     /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
     /// tasks that it waits for. For adapters.
@@ -114,9 +117,15 @@ impl FactoryCore {
         self.shared.clock
     }
 
-    /// Asked before each request.
-    pub fn gate(&self) -> Option<&Gate> {
-        self.gate.as_ref()
+    /// Asks the [gate](FactoryOptions::gate) for a request, if there is one. To be called where the request is carried out:
+    /// a gate may take its time.
+    ///
+    /// # Errors
+    ///
+    /// What the gate says, or that it panicked: the request counts as refused.
+    pub fn ask_gate(&self, request: &Request) -> io::Result<()> {
+        let Some(gate) = &self.gate else { return Ok(()) };
+        guard::call(|| gate(request)).unwrap_or_else(|text| Err(io::Error::other(format!("the gate panicked: {text}"))))
     }
 
     /// Wakes drivers when commands wait or the factory stops.
@@ -206,7 +215,7 @@ impl FactoryCore {
     ///
     /// As [`check_synced`](Self::check_synced); when the deadline passes, which informers lag and why.
     pub fn wait_synced(&self, deadline: Instant) -> Result<(), Error> {
-        crate::guard::refuse_inside("synced()")?;
+        guard::refuse_inside("synced()")?;
         loop {
             let Some(seen) = self.check_synced()? else { return Ok(()) };
             if !self.shared.changed.wait_past(seen, Some(deadline)) && Instant::now() >= deadline {

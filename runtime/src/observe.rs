@@ -113,7 +113,7 @@ pub(crate) fn tell(observer: Option<&Observer>, observed: &Observed<'_>) {
 /// A panic of it is passed over.
 pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
-/// Asked before each request; an error is taken for a connection that was refused. For fault injection in tests.
+/// Asked before each request; an error, or a panic, is taken for a connection that was refused. For fault injection in tests.
 pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;
 
 /// The driver's clock: the core's [`Time`] counts from its creation.
@@ -142,7 +142,7 @@ impl Clock {
     }
 }
 
-/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend.
+/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend. A panic counts as no answer.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The system's wall clock. Before 1970 it says zero.

@@ -540,6 +540,26 @@ fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_wa
 }
 
 #[test]
+fn a_wall_clock_that_panics_gives_no_answer_and_ends_nothing() {
+    let unix = Arc::new(Mutex::new(None));
+    let wall = Arc::clone(&unix);
+    let mut options = FactoryOptions::default();
+    options.wall_clock = Some(Arc::new(move || wall.lock().expect("a panic that belongs to the test")));
+    let factory = factory_with(options);
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    *unix.lock() = Some(Duration::from_secs(1_790_000_000));
+    assert!(hand.tell(IoEvent::Tick).0.is_empty(), "the first answer is no sign of a suspend");
+    *unix.lock() = None;
+    hand.watch("ADDED", "b", 6, "");
+    hand.now = hand.now + WALL_CLOCK_EVERY;
+    *unix.lock() = Some(Duration::from_secs(1_790_007_200));
+    assert_eq!(hand.tell(IoEvent::Tick).0.len(), 1, "a suspend is found as soon as there is an answer");
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
+}
+
+#[test]
 fn a_handle_tells_when_the_server_was_heard_of_and_since_when_the_cache_lags() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();

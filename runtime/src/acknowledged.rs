@@ -23,7 +23,7 @@
 //! ```
 
 use crate::guard;
-use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Passed, Registration};
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
@@ -126,9 +126,10 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         // Ends: each round moves one delivery over.
         loop {
             let seen = shared.channel.signal().generation();
+            // Before the locks, and so dropped behind them.
+            let mut passed = Passed::default();
             let mut deliveries = shared.deliveries.lock();
-            // This drops what was passed, so the machine is not locked yet.
-            let next = deliveries.try_next();
+            let next = deliveries.next_keeping(&mut passed);
             let mut machine = shared.machine.lock();
             let now = shared.clock.now();
             let was_empty = matches!(next, Next::Empty(_));
@@ -146,6 +147,7 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
             let synced = machine.poll_synced();
             let until = machine.next_deadline();
             drop(machine);
+            drop(passed);
             if synced {
                 shared.tell_synced();
             }

@@ -325,28 +325,30 @@ impl<T> Deliveries<T> {
     /// The next thing, if there is one. Asking for it says that the one before is done with. Takes no lock as long as it
     /// is of the batch of the one before.
     pub fn try_next(&mut self) -> Next<'_, T> {
-        match self.find() {
+        self.next_keeping(&mut Passed::default())
+    }
+
+    /// The same for who holds a lock: what is done with is given away, to be dropped behind it.
+    pub(crate) fn next_keeping(&mut self, passed: &mut Passed<T>) -> Next<'_, T> {
+        match self.find(passed) {
             Found::Empty(seen) => Next::Empty(seen),
             Found::Closed => Next::Closed,
             found @ (Found::Notification | Found::Synced) => Next::Delivery(self.delivery(found)),
         }
     }
 
-    fn find(&mut self) -> Found {
+    /// What is done with lives in `passed` until the ring has let go of it, too: so it is dropped by its owner, and not under
+    /// the ring's lock.
+    fn find(&mut self, passed: &mut Passed<T>) -> Found {
         if let Some(walk) = &mut self.walk {
-            if let Some(passed) = walk.take_made() {
-                drop_quietly(passed);
-            }
+            passed.made = walk.take_made();
             let from = walk.place();
             if walk.advance().is_some_and(|to| self.channel.claim(from, to)) {
                 return Found::Notification;
             }
         }
-        // Until the ring has let go of it, too: what is dropped is dropped here, and not under the ring's lock.
-        let passed = self.walk.take();
-        let found = self.take_turn();
-        passed.into_iter().for_each(pass);
-        found
+        passed.walk = self.walk.take();
+        self.take_turn()
     }
 
     fn take_turn(&mut self) -> Found {
@@ -403,7 +405,9 @@ impl<T> Deliveries<T> {
     /// The next thing, waiting for it; `None` when the handler is closed.
     pub fn next_blocking(&mut self) -> Option<Delivery<'_, T>> {
         loop {
-            match self.find() {
+            // Not in the head of the match: it would be kept while this waits.
+            let found = self.find(&mut Passed::default());
+            match found {
                 Found::Empty(seen) => _ = self.channel.signal.wait_past(seen, None),
                 Found::Closed => return None,
                 found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
@@ -415,7 +419,9 @@ impl<T> Deliveries<T> {
     #[cfg(feature = "async")]
     pub async fn next(&mut self) -> Option<Delivery<'_, T>> {
         loop {
-            match self.find() {
+            // Not in the head of the match: it would be kept while this waits.
+            let found = self.find(&mut Passed::default());
+            match found {
                 Found::Empty(seen) => self.channel.signal.past(seen).await,
                 Found::Closed => return None,
                 found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
@@ -434,14 +440,33 @@ impl<T> Deliveries<T> {
     }
 }
 
-/// Lets go of what was walked: its objects are nothing to this handler any more.
-fn pass<T>(mut walk: Walk<T>) {
-    if let Some(passed) = walk.take_made() {
-        drop_quietly(passed);
+/// What a handler is done with: its objects are nothing to it any more. Dropping it drops them, quietly.
+pub(crate) struct Passed<T> {
+    /// The last notification, if it was not part of a batch.
+    made: Option<Notification<T>>,
+    /// What it walked to the end, or as far as it was left to it.
+    walk: Option<Walk<T>>,
+}
+
+impl<T> Default for Passed<T> {
+    fn default() -> Self {
+        Passed { made: None, walk: None }
     }
-    // What it walks besides a batch is a snapshot, perhaps the last handle of it.
-    let batch = guard::call(|| walk.into_batch()).ok().flatten();
-    batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_quietly);
+}
+
+impl<T> Drop for Passed<T> {
+    fn drop(&mut self) {
+        if let Some(made) = self.made.take() {
+            drop_quietly(made);
+        }
+        let Some(mut walk) = self.walk.take() else { return };
+        if let Some(made) = walk.take_made() {
+            drop_quietly(made);
+        }
+        // What it walks besides a batch is a snapshot, perhaps the last handle of it.
+        let batch = guard::call(|| walk.into_batch()).ok().flatten();
+        batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_quietly);
+    }
 }
 
 impl<T> Drop for Deliveries<T> {
@@ -451,7 +476,7 @@ impl<T> Drop for Deliveries<T> {
             self.channel.close();
             (self.channel.driver)(Command::Remove(self.channel.shared.id));
         }
-        self.walk.take().into_iter().for_each(pass);
+        drop(Passed { made: None, walk: self.walk.take() });
         self.channel.shared.finished.store(true, Ordering::Release);
         self.channel.shared.tell();
     }

@@ -100,6 +100,36 @@ fn a_stream_drops_what_it_has_passed_under_no_lock_of_its_items() {
 }
 
 #[test]
+fn one_consumer_takes_its_item_while_another_drops_what_it_has_passed() {
+    let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+    let factory = factory();
+    let informer = factory.informer(noisy(&hook)).unwrap();
+    let mut hand = Hand::take(&factory);
+    let items = ItemSource::new(&informer, ItemOptions::default());
+    hand.list(&["a", "b"]);
+    let take = || if let informer_runtime::acknowledged::Step::Item(item) = items.step() { Some(item) } else { None };
+    // In hand, so that the next step passes over all that was told of them since.
+    let in_hand = [take(), take()].map(|item| item.expect("two objects"));
+    relist(&mut hand, &informer, "6", &["a", "b"]);
+    relist(&mut hand, &informer, "7", &["a", "b"]);
+    let other = items.clone();
+    set(
+        &hook,
+        dropped(&times, move || {
+            let (other, (told, heard)) = (other.clone(), std::sync::mpsc::channel());
+            std::thread::spawn(move || {
+                told.send(matches!(other.step(), informer_runtime::acknowledged::Step::Wait(..)))
+            });
+            assert!(heard.recv_timeout(Duration::from_secs(10)).expect("it need not wait for the one that drops"));
+        }),
+    );
+    assert!(take().is_none());
+    assert_eq!(times.load(Ordering::Relaxed), 2, "both objects of version 6");
+    hook.lock().take(); // it holds a consumer
+    drop(in_hand);
+}
+
+#[test]
 fn an_object_that_panics_when_it_is_dropped_ends_no_driver_and_no_handler() {
     let hook = Hook::default();
     let factory = factory();

@@ -1,7 +1,7 @@
 //! [`Acknowledged`]: changes that count only when somebody has said that they are dealt with.
 //!
 //! ```text
-//! notification ─► tell ─► queue of keys ─► take ─► Item ─► answer ─► done, given up: until the key changes again
+//! notification ─► tell ─► queue of keys ─► take ─► Given ─► answer ─► done, given up: until the key changes again
 //!                                           ▲                 └────► retry, no answer: after a backoff ─┐
 //!                                           └───────────────────────────────────────────────────────────┘
 //! ```
@@ -60,14 +60,14 @@ use hashbrown::HashSet;
 
 /// What is to be dealt with of one key. It must come back with [`Acknowledged::answer`], or its key is never given again.
 #[must_use = "answer it with `Acknowledged::answer`, or its key is never given again"]
-pub struct Item<T> {
+pub struct Given<T> {
     run: Run,
     object: Option<Obj<T>>,
     last: Option<Obj<T>>,
     initial: bool,
 }
 
-impl<T> Item<T> {
+impl<T> Given<T> {
     /// Namespace and name.
     pub fn key(&self) -> &Key {
         self.run.key()
@@ -94,7 +94,7 @@ impl<T> Item<T> {
     }
 }
 
-impl<T> fmt::Debug for Item<T> {
+impl<T> fmt::Debug for Given<T> {
     /// Identities only: a value may hold a Secret's data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.object, &self.last) {
@@ -167,7 +167,7 @@ impl<T> Acknowledged<T> {
 
     /// The next item, with its object as `look` finds it in the cache. `None` if no key waits, or all that wait are in
     /// somebody's hands or wait for a retry.
-    pub fn take(&mut self, now: Time, mut look: impl FnMut(&Key) -> Option<Obj<T>>) -> Option<Item<T>> {
+    pub fn take(&mut self, now: Time, mut look: impl FnMut(&Key) -> Option<Obj<T>>) -> Option<Given<T>> {
         // Ends: each round takes a ready key, and none becomes ready meanwhile.
         loop {
             let run = self.controller.next(now)?;
@@ -178,7 +178,7 @@ impl<T> Acknowledged<T> {
             };
             if object.is_some() || last.is_some() {
                 let initial = self.initial.contains(run.key());
-                return Some(Item { run, object, last, initial });
+                return Some(Given { run, object, last, initial });
             }
             // Came and went unseen, or its end is dealt with.
             self.skipped += 1;
@@ -192,7 +192,7 @@ impl<T> Acknowledged<T> {
     /// # Panics
     ///
     /// If the item is another stream's.
-    pub fn answer(&mut self, now: Time, item: Item<T>, verdict: Verdict) -> Finished {
+    pub fn answer(&mut self, now: Time, item: Given<T>, verdict: Verdict) -> Finished {
         let settled = match verdict {
             Verdict::Done | Verdict::GiveUp(_) => true,
             Verdict::RequeueAfter(_) | Verdict::Retry(_) | Verdict::Panicked(_) | Verdict::Unanswered => false,
@@ -312,7 +312,7 @@ mod tests {
             }
         }
 
-        fn take(&self, stream: &mut Acknowledged<u64>, now: Time) -> Option<Item<u64>> {
+        fn take(&self, stream: &mut Acknowledged<u64>, now: Time) -> Option<Given<u64>> {
             stream.take(now, |key| self.live.get(key).cloned())
         }
     }
@@ -325,7 +325,7 @@ mod tests {
         Verdict::Retry(String::from("no"))
     }
 
-    fn shown(item: &Item<u64>) -> String {
+    fn shown(item: &Given<u64>) -> String {
         format!("{item:?}")
     }
 
@@ -341,9 +341,9 @@ mod tests {
                 world.put(&format!("i{name}"), true);
             }
             let (mut left, mut synced) = (world.untold.len(), 0);
-            let (mut hands, mut view) = (Vec::<Item<u64>>::new(), BTreeMap::<Key, u64>::new());
+            let (mut hands, mut view) = (Vec::<Given<u64>>::new(), BTreeMap::<Key, u64>::new());
             let answer =
-                |stream: &mut Acknowledged<u64>, view: &mut BTreeMap<Key, u64>, now, item: Item<u64>, verdict| {
+                |stream: &mut Acknowledged<u64>, view: &mut BTreeMap<Key, u64>, now, item: Given<u64>, verdict| {
                     match (&verdict, item.object()) {
                         (Verdict::Done | Verdict::GiveUp(_), None) => _ = view.remove(item.key()),
                         (_, None) => assert!(view.contains_key(item.key()), "seed {seed}: {item:?} was never given"),

@@ -10,7 +10,7 @@ use informer_runtime::acknowledged::{ItemOptions, ItemSource};
 use informer_runtime::catch_up::CatchUp;
 use informer_runtime::events::{EventStream, filtered};
 use informer_runtime::guard;
-use informer_runtime::handler::{Delivery, HandlerOptions, Registration};
+use informer_runtime::handler::{HandlerOptions, Lent, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::lister::Lister;
 use informer_runtime::observe::Observed;
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
             let (mut function, _life) = (function, life);
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
-                let outcome = if let Delivery::Notification(notification) = delivery {
+                let outcome = if let Lent::Notification(notification) = delivery {
                     match guard::call(|| function(notification.clone())) {
                         Ok(future) => guard::guarded(future).await,
                         Err(text) => Err(text),

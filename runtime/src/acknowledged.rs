@@ -5,7 +5,7 @@
 //! what nobody asked for waits in the handler's own bound, merged per key; the keys that wait here are those in hand,
 //! those of retries, and those that changed meanwhile; and retries do not hold up what is new.
 //!
-//! An adapter for threads uses [`Items`]; one for tasks waits with a timer of its own, as [`Step`] says.
+//! An adapter for threads uses [`Items`]; one for tasks waits with a timer of its own, as [`NextItem`] says.
 //!
 //! ```
 //! use informer_runtime::acknowledged::{ItemOptions, Items};
@@ -23,12 +23,12 @@
 //! ```
 
 use crate::guard;
-use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Passed, Registration};
+use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Passed, Registration};
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::{Arc, Mutex, Signal};
-use informer_core::acknowledged::{Acknowledged, Item as Given};
+use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{Counts, Verdict};
 use informer_core::queue::{Limiter, QueueConfig};
 use informer_core::{Key, Obj};
@@ -92,8 +92,8 @@ impl<T> Clone for ItemSource<T> {
     }
 }
 
-/// What [`ItemSource::step`] found.
-pub enum Step<T> {
+/// What [`ItemSource::next_item`] found.
+pub enum NextItem<T> {
     /// Deal with it.
     Item(Item<T>),
     /// Wait past this generation of the signal, or until the instant.
@@ -121,7 +121,7 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
     }
 
     /// The next item, if there is one.
-    pub fn step(&self) -> Step<T> {
+    pub fn next_item(&self) -> NextItem<T> {
         let shared = &self.0.0;
         // Ends: each round moves one delivery over.
         loop {
@@ -134,12 +134,12 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
             let now = shared.clock.now();
             let was_empty = matches!(next, Next::Empty(_));
             match next {
-                Next::Delivery(Delivery::Notification(notification)) => machine.tell(now, notification),
-                Next::Delivery(Delivery::Synced) => machine.told_initial(),
+                Next::Delivery(Lent::Notification(notification)) => machine.tell(now, notification),
+                Next::Delivery(Lent::Synced) => machine.told_initial(),
                 Next::Empty(_) => {}
                 Next::Closed => {
                     machine.stop();
-                    return Step::Closed;
+                    return NextItem::Closed;
                 }
             }
             drop(deliveries);
@@ -152,17 +152,17 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
                 shared.tell_synced();
             }
             if let Some(given) = taken {
-                return Step::Item(Item { given: Some(given), shared: Arc::clone(shared) });
+                return NextItem::Item(Item { given: Some(given), shared: Arc::clone(shared) });
             }
             if was_empty {
-                return Step::Wait(seen, until.and_then(|deadline| shared.clock.instant(deadline)));
+                return NextItem::Wait(seen, until.and_then(|deadline| shared.clock.instant(deadline)));
             }
         }
     }
 }
 
 impl<T> ItemSource<T> {
-    /// What to wait on after [`Step::Wait`].
+    /// What to wait on after [`NextItem::Wait`].
     pub fn signal(&self) -> &Signal {
         self.0.0.channel.signal()
     }
@@ -343,10 +343,10 @@ impl<T: Send + Sync + 'static> Items<T> {
 
     fn wait(&mut self, deadline: Option<Instant>) -> Option<Item<T>> {
         loop {
-            match self.0.step() {
-                Step::Item(item) => return Some(item),
-                Step::Closed => return None,
-                Step::Wait(seen, until) => {
+            match self.0.next_item() {
+                NextItem::Item(item) => return Some(item),
+                NextItem::Closed => return None,
+                NextItem::Wait(seen, until) => {
                     let first = until.into_iter().chain(deadline).min();
                     let woken = self.0.signal().wait_past(seen, first);
                     if !woken && deadline.is_some_and(|deadline| deadline <= Instant::now()) {

@@ -40,7 +40,7 @@ mod stream;
 pub use stream::EventStream;
 
 use crate::guard;
-use crate::handler::{Deliveries, Delivery as Lent, HandlerOptions, Next, Registration};
+use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observed, Observer, random_seed, tell};
 use crate::sync::Arc;

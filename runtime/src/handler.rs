@@ -278,21 +278,21 @@ pub struct Deliveries<T> {
     walk: Option<Walk<T>>,
 }
 
-/// What is to be delivered.
+/// What is to be delivered, lent for as long as it is looked at. [`Delivery`](listener::Delivery) is the same for whoever keeps it.
 #[derive(Debug)]
-pub enum Delivery<'a, T> {
+pub enum Lent<'a, T> {
     /// Tell the handler.
     Notification(&'a Notification<T>),
     /// Everything that belonged to the initial state was delivered before. Comes once.
     Synced,
 }
 
-impl<T> Delivery<'_, T> {
+impl<T> Lent<'_, T> {
     /// The same for whoever keeps it: two counted pointers.
     pub fn to_owned(&self) -> listener::Delivery<T> {
         match self {
-            Delivery::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
-            Delivery::Synced => listener::Delivery::Synced,
+            Lent::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
+            Lent::Synced => listener::Delivery::Synced,
         }
     }
 }
@@ -301,7 +301,7 @@ impl<T> Delivery<'_, T> {
 #[derive(Debug)]
 pub enum Next<'a, T> {
     /// Something to deliver.
-    Delivery(Delivery<'a, T>),
+    Delivery(Lent<'a, T>),
     /// Nothing yet: wait past this generation.
     Empty(u64),
     /// The handler was removed or the informer stopped.
@@ -382,10 +382,10 @@ impl<T> Deliveries<T> {
         found
     }
 
-    fn delivery(&self, found: Found) -> Delivery<'_, T> {
+    fn delivery(&self, found: Found) -> Lent<'_, T> {
         match (found, &self.walk) {
-            (Found::Notification, Some(walk)) => Delivery::Notification(walk.current()),
-            (Found::Synced, _) => Delivery::Synced,
+            (Found::Notification, Some(walk)) => Lent::Notification(walk.current()),
+            (Found::Synced, _) => Lent::Synced,
             (Found::Notification | Found::Empty(_) | Found::Closed, _) => {
                 unreachable!("a notification is the current one of a walk, and nothing else is delivered")
             }
@@ -403,7 +403,7 @@ impl<T> Deliveries<T> {
     }
 
     /// The next thing, waiting for it; `None` when the handler is closed.
-    pub fn next_blocking(&mut self) -> Option<Delivery<'_, T>> {
+    pub fn next_blocking(&mut self) -> Option<Lent<'_, T>> {
         loop {
             // Not in the head of the match: it would be kept while this waits.
             let found = self.find(&mut Passed::default());
@@ -417,7 +417,7 @@ impl<T> Deliveries<T> {
 
     /// The same for a task.
     #[cfg(feature = "async")]
-    pub async fn next(&mut self) -> Option<Delivery<'_, T>> {
+    pub async fn next(&mut self) -> Option<Lent<'_, T>> {
         loop {
             // Not in the head of the match: it would be kept while this waits.
             let found = self.find(&mut Passed::default());

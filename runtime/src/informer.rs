@@ -6,7 +6,7 @@ mod schedules;
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
-use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
 use crate::observe::{Clock, Observed, Observer, tell};
@@ -645,12 +645,12 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
         match self.deliveries.try_next() {
             Next::Empty(seen) => return Step::Empty(seen),
             Next::Closed => return Step::Closed,
-            Next::Delivery(Delivery::Notification(notification)) => {
+            Next::Delivery(Lent::Notification(notification)) => {
                 if let Err(text) = guard::call(|| (self.function)(notification)) {
                     self.panicked(&text);
                 }
             }
-            Next::Delivery(Delivery::Synced) => {
+            Next::Delivery(Lent::Synced) => {
                 if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
                     self.panicked(&text);
                 }

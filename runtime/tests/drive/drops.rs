@@ -1,7 +1,7 @@
 //! Types whose `drop` is code of the user's: it may ask what it likes, and its panic costs nobody else anything.
 
 use super::*;
-use informer_runtime::acknowledged::{ItemOptions, ItemSource};
+use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
@@ -82,7 +82,7 @@ fn a_stream_drops_what_it_has_passed_under_no_lock_of_its_items() {
     let mut hand = Hand::take(&factory);
     let items = ItemSource::new(&informer, ItemOptions::default());
     let take = |items: &ItemSource<Noisy>| {
-        while let informer_runtime::acknowledged::Step::Item(item) = items.step() {
+        while let NextItem::Item(item) = items.next_item() {
             assert!(item.object().is_some_and(|object| object.of.contains("Pod")));
             item.done();
         }
@@ -107,7 +107,7 @@ fn one_consumer_takes_its_item_while_another_drops_what_it_has_passed() {
     let mut hand = Hand::take(&factory);
     let items = ItemSource::new(&informer, ItemOptions::default());
     hand.list(&["a", "b"]);
-    let take = || if let informer_runtime::acknowledged::Step::Item(item) = items.step() { Some(item) } else { None };
+    let take = || if let NextItem::Item(item) = items.next_item() { Some(item) } else { None };
     // In hand, so that the next step passes over all that was told of them since.
     let in_hand = [take(), take()].map(|item| item.expect("two objects"));
     relist(&mut hand, &informer, "6", &["a", "b"]);
@@ -117,9 +117,7 @@ fn one_consumer_takes_its_item_while_another_drops_what_it_has_passed() {
         &hook,
         dropped(&times, move || {
             let (other, (told, heard)) = (other.clone(), std::sync::mpsc::channel());
-            std::thread::spawn(move || {
-                told.send(matches!(other.step(), informer_runtime::acknowledged::Step::Wait(..)))
-            });
+            std::thread::spawn(move || told.send(matches!(other.next_item(), NextItem::Wait(..))));
             assert!(heard.recv_timeout(Duration::from_secs(10)).expect("it need not wait for the one that drops"));
         }),
     );

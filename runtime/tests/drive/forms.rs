@@ -4,7 +4,7 @@ use super::*;
 use informer_core::controller::Verdict;
 use informer_core::listener::{Delivery, Overflow};
 use informer_core::queue::Limiter;
-use informer_runtime::acknowledged::{Item, ItemOptions, ItemSource, Items, Step};
+use informer_runtime::acknowledged::{Item, ItemOptions, ItemSource, Items, NextItem};
 use informer_runtime::events::{Events, filtered};
 use informer_runtime::informer::HandlerLoop;
 
@@ -133,7 +133,7 @@ fn both_filtered(
     let (of_handler, mut handler): (_, Box<dyn HandlerLoop>) =
         informer.handler(HandlerOptions::named("handler"), write);
     let told_handler = move || {
-        while handler.step() == informer_runtime::informer::Step::Delivered {}
+        while handler.step() == Step::Delivered {}
         std::mem::take(&mut *lines.lock())
     };
     [(of_events, Box::new(told_events)), (of_handler, Box::new(told_handler))]
@@ -188,9 +188,9 @@ fn items(informer: &InformerHandle<DynamicObject>) -> ItemSource<DynamicObject> 
 
 /// The item that is there.
 fn step(source: &ItemSource<DynamicObject>) -> Option<Item<DynamicObject>> {
-    match source.step() {
-        Step::Item(item) => Some(item),
-        Step::Wait(..) | Step::Closed => None,
+    match source.next_item() {
+        NextItem::Item(item) => Some(item),
+        NextItem::Wait(..) | NextItem::Closed => None,
     }
 }
 
@@ -446,7 +446,7 @@ fn consumers_on_many_threads_end_with_the_truth() {
         hand.tell(IoEvent::Stop);
         drop(hand);
     });
-    assert!(matches!(source.source().step(), Step::Closed));
+    assert!(matches!(source.source().next_item(), NextItem::Closed));
     assert_eq!(source.source().counts().unanswered, 0);
 }
 

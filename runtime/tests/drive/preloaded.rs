@@ -4,7 +4,7 @@ use super::*;
 use informer_core::saved::Saved;
 use informer_core::{Object, Version};
 use informer_runtime::handler::Deliveries;
-use informer_runtime::handler::Delivery;
+use informer_runtime::handler::Lent;
 
 fn built(json: &str) -> Obj<DynamicObject> {
     Obj::of(DynamicObject::decode(json.as_bytes(), &pods()).unwrap()).unwrap()
@@ -24,7 +24,7 @@ fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         match deliveries.try_next() {
-            Next::Delivery(Delivery::Notification(notification)) => told.push(format!("{notification}")),
+            Next::Delivery(Lent::Notification(notification)) => told.push(format!("{notification}")),
             Next::Delivery(_) => told.push("synced".to_string()),
             Next::Empty(_) | Next::Closed => return told,
         }

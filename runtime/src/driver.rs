@@ -205,6 +205,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Command::Room(id) => {
                     // It may be full again by now; one that is gone holds up nothing.
                     let full = self.attached.iter().any(|channel| channel.id() == id && channel.is_full());
+                    if !full {
+                        self.inner.status.goes_on_without(id);
+                    }
                     self.machine.handle(now, Input::Backlog { id, full });
                 }
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
@@ -228,7 +231,10 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         for channel in &self.attached {
             match channel.push(batch) {
                 Pushed::Kept => {}
-                Pushed::Full => self.machine.handle(now, Input::Backlog { id: channel.id(), full: true }),
+                Pushed::Full => {
+                    self.inner.status.waits_for(channel.id(), channel.name());
+                    self.machine.handle(now, Input::Backlog { id: channel.id(), full: true });
+                }
                 Pushed::Fallen => fallen.push(Arc::clone(channel)),
             }
         }
@@ -394,6 +400,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     }
                 }
                 Output::Detach(id) => {
+                    self.inner.status.goes_on_without(id);
                     for channel in self.waiting.iter().chain(&self.attached).filter(|channel| channel.id() == id) {
                         channel.close();
                     }

@@ -33,7 +33,8 @@ pub struct HandlerOptions {
     pub name: String,
     /// Repeat everything in this period; the informer's own if `None`. Zero is never.
     pub resync: Option<Duration>,
-    /// What happens when the handler does not keep up.
+    /// What happens when the handler does not keep up. Under [`Overflow::Pause`] the informer waits for it:
+    /// [`held_up_by`](crate::informer::InformerHandle::held_up_by) names the handlers for which it does.
     pub overflow: Overflow,
     /// Called once, between the last notification of the initial state and the first one after it, where the
     /// notifications are delivered.

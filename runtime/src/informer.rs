@@ -203,6 +203,8 @@ pub(crate) struct Status {
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) health: SharedHealth,
+    /// Handlers that the machine waits for, in the order in which they became full.
+    full: Mutex<Vec<(HandlerId, String)>>,
     /// The informer was asked to stop; its factory goes on.
     pub(crate) leaving: AtomicBool,
     /// Told of each change of the store while somebody waits for one, and of the end.
@@ -251,6 +253,7 @@ impl Status {
             phase: Mutex::new(Phase::Idle),
             failure: Mutex::new(None),
             health: SharedHealth::default(),
+            full: Mutex::default(),
             leaving: AtomicBool::new(false),
             moved: Signal::new(),
             waiters: AtomicUsize::new(0),
@@ -263,6 +266,23 @@ impl Status {
         if self.waiters.load(Ordering::Relaxed) > 0 {
             self.moved.notify();
         }
+    }
+
+    /// The machine waits for this handler from now on.
+    pub(crate) fn waits_for(&self, id: HandlerId, name: &str) {
+        let mut full = self.full.lock();
+        if full.iter().all(|(known, _)| *known != id) {
+            full.push((id, name.to_string()));
+        }
+    }
+
+    /// It does not any more.
+    pub(crate) fn goes_on_without(&self, id: HandlerId) {
+        self.full.lock().retain(|(known, _)| *known != id);
+    }
+
+    pub(crate) fn held_up_by(&self) -> Vec<String> {
+        self.full.lock().iter().map(|(_, name)| name.clone()).collect()
     }
 
     pub(crate) fn lagging(&self) -> Option<Lagging> {
@@ -340,6 +360,7 @@ impl<T> Inner<T> {
             Command::Remove(_) | Command::Room(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
+        self.status.full.lock().clear();
         self.status.moved.notify();
         self.shared.changed.notify();
     }
@@ -474,6 +495,13 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// [`last_failure`](Self::last_failure) says why. What is cached can be read all the same.
     pub fn degraded_since(&self) -> Option<Instant> {
         self.instant(&self.0.status.health.degraded_since)
+    }
+
+    /// The handlers that the informer waits for: more waits for each of them than its
+    /// [`Overflow::Pause`](informer_core::listener::Overflow::Pause) allows. While there is one, no event is taken, and the
+    /// cache stands still: for all handlers and readers. Empty otherwise.
+    pub fn held_up_by(&self) -> Vec<String> {
+        self.0.status.held_up_by()
     }
 
     fn instant(&self, cell: &AtomicU64) -> Option<Instant> {

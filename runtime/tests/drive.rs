@@ -845,8 +845,14 @@ fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
     run(&mut handler);
     hand.update(6..=10);
     assert_eq!((hand.paused, registration.pending()), (None, 5), "one of five is as good as running");
+    assert!(informer.held_up_by().is_empty());
     hand.update(11..=11);
     assert_eq!((hand.paused, registration.pending()), (hand.last, 6));
+    assert_eq!(informer.held_up_by(), [registration.name()]);
+    let late =
+        informer.wait_at_least_until(&informer_core::Version::new("12"), Instant::now()).unwrap_err().to_string();
+    let (name, why) = (registration.name(), "it stands for version 11; it waits for handler");
+    assert!(late.ends_with(&format!("{why} {name}, which is full")), "{late}");
     hand.update(12..=30);
     assert_eq!((registration.pending(), versions(&informer)), (6, vec!["web/a@11".to_string()]), "it was read already");
     run(&mut prompt);
@@ -864,6 +870,7 @@ fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
     }
     run(&mut handler);
     run(&mut prompt);
+    assert!(informer.held_up_by().is_empty());
     assert_eq!((log.take().len(), other.take().len()), (26, 26), "each one, unmerged");
     assert_eq!((registration.stats().pauses, registration.stats().merged, registration.panics()), (2, 0, 0));
 }
@@ -886,9 +893,11 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
 
     let (_factory, informer, mut hand, [(first, _one), (second, _other)]) = full();
     hand.update(10..=10);
+    assert_eq!(informer.held_up_by(), [first.name(), second.name()]);
     first.remove();
     hand.tell(IoEvent::Tick);
     assert_eq!(hand.paused, hand.last, "the other one is full, too");
+    assert_eq!(informer.held_up_by(), [second.name()]);
     second.remove();
     hand.tell(IoEvent::Tick);
     assert_eq!((hand.paused, versions(&informer)), (None, vec!["web/a@10".to_string()]));
@@ -899,9 +908,10 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
     hand.tell(IoEvent::Tick);
     assert_eq!((hand.paused, first.panics(), first.has_synced()), (None, 5, true));
 
-    let (factory, _informer, mut hand, [(_first, mut one), _second]) = full();
+    let (factory, informer, mut hand, [(_first, mut one), _second]) = full();
     factory.request_stop();
     hand.tell(IoEvent::Stop);
+    assert!(informer.held_up_by().is_empty());
     assert!(hand.drive.is_stopped() && hand.paused.is_none());
     assert_eq!(one.step(), Step::Closed);
 }

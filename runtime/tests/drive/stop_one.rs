@@ -137,7 +137,7 @@ fn b129_what_is_asked_of_a_stopped_informer_ends_at_once_and_what_it_has_can_be_
     let by_name = informer.index("name", |object: &Obj<DynamicObject>| object.key().name().to_string());
     assert_eq!((by_name.get("a").len(), versions(&informer)), (1, vec!["web/a@5".to_string()]));
     informer.refresh();
-    let error = informer.wait_at_least(&informer_core::Version::new("6"), Instant::now()).unwrap_err();
+    let error = informer.wait_at_least_until(&informer_core::Version::new("6"), Instant::now()).unwrap_err();
     assert!(matches!(error, Error::Behind(_)) && error.to_string().contains("it was stopped"), "{error}");
     assert_eq!(informer.own_writes().list().len(), 1);
 }

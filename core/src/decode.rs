@@ -400,9 +400,10 @@ pub(crate) fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> 
     let wrong_kind = !raw.object_kind.is_empty() && !resource.kind.is_empty() && raw.object_kind != resource.kind;
     let wrong_version = !raw.api_version.is_empty() && !resource.is_api_version(raw.api_version);
     (wrong_kind || wrong_version).then(|| {
-        let (kind, of) = (&resource.kind, resource.api_version());
+        let kind = if resource.kind.is_empty() { "an object".into() } else { format!("a {}", resource.kind) };
+        let of = resource.api_version();
         let [its_kind, its_version] = [raw.object_kind, raw.api_version].map(|text| excerpt(text.as_bytes()));
-        format!("it is a {its_kind} of {its_version}, not a {kind} of {of}")
+        format!("it is a {its_kind} of {its_version}, not {kind} of {of}")
     })
 }
 
@@ -582,6 +583,16 @@ mod tests {
                 assert!(seen[0].starts_with(expected), "{json} as {kind:?}: {}", seen[0]);
             }
         }
+    }
+
+    #[test]
+    fn an_object_of_another_version_is_told_from_a_resource_whose_kind_is_not_known() {
+        let widgets: Resource = "widgets.v1.example.com".parse().unwrap();
+        let json = br#"{"kind":"Widget","apiVersion":"example.com/v2","metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let mut batch = RawBatch::new();
+        batch.push(ItemKind::Listed, json);
+        let reason = foreign(&batch.iter().next().unwrap(), &widgets).unwrap();
+        assert_eq!(reason, "it is a Widget of example.com/v2, not an object of example.com/v1");
     }
 
     /// C10: a deletion needs no body, only a name.

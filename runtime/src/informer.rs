@@ -21,7 +21,7 @@ use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::Notification;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
-use informer_core::saved::Saved;
+use informer_core::saved::{Saved, SavedError};
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
 use informer_core::time::{Duration, Time};
@@ -38,6 +38,8 @@ pub struct InformerSpec<T> {
     /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
     pub(crate) transform: String,
     pub(crate) saved: Option<Saved<T>>,
+    /// The form of what is saved, if it has a name of the user's.
+    pub(crate) schema: Option<String>,
     pub(crate) mutations: Option<MutationCheck<T>>,
 }
 
@@ -53,7 +55,7 @@ impl<T: Object> InformerSpec<T> {
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
         let (codec, transform) = (Codec::new(resource), String::new());
-        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, mutations: None }
+        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, schema: None, mutations: None }
     }
 }
 
@@ -154,6 +156,7 @@ impl<T: 'static> InformerSpec<T> {
             resync: self.resync,
             transform: transforms,
             saved: None,
+            schema: self.schema,
             mutations: None,
         }
     }
@@ -169,10 +172,55 @@ impl<T: 'static> InformerSpec<T> {
     /// included; then they are synced ([`informer_core::saved`] says more). Nothing is synced before that.
     ///
     /// The objects are as the transform left them: it is not run on them. An informer that is there already goes on with
-    /// what it has. A state of another collection is an error where the informer is asked for.
+    /// what it has. A state of another collection or form is an error where the informer is asked for:
+    /// [`read_saved`](Self::read_saved) finds it before.
     pub fn preloaded(mut self, saved: Saved<T>) -> Self {
         self.saved = Some(saved);
         self
+    }
+
+    /// A name of one's own for the form in which objects are saved, in place of the name of their type. To be changed with
+    /// the fields of the type, or with what the transform leaves of an object: what was saved before is then refused.
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.schema = Some(schema.to_string());
+        self
+    }
+
+    /// Reads the lines that [`Saved::lines`] of an earlier run of this informer gave, for [`preloaded`](Self::preloaded).
+    /// `build` makes a value of its JSON. To be called when scope, transform and schema are set.
+    ///
+    /// ```
+    /// use informer_core::{DynamicObject, Object, Resource};
+    /// use informer_runtime::informer::InformerSpec;
+    ///
+    /// let pods = Resource::namespaced("", "v1", "pods", "Pod");
+    /// let spec = InformerSpec::<DynamicObject>::of(pods.clone()).namespace("web");
+    /// let text = r#"{"informerState":1,"of":"pods in namespace \"web\"","resourceVersion":"9","objects":0}"#;
+    /// let spec = match spec.read_saved(text.lines(), |json| DynamicObject::decode(json.as_bytes(), &pods)) {
+    ///     Ok(saved) => spec.preloaded(saved),
+    ///     Err(error) => {
+    ///         eprintln!("beginning without it: {error}");
+    ///         spec
+    ///     }
+    /// };
+    /// # drop(spec);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SavedError`] says which line is of no use, or that it is the state of another collection or form, and of which.
+    pub fn read_saved<'a>(
+        &self,
+        lines: impl IntoIterator<Item = &'a str>,
+        build: impl FnMut(&str) -> Result<T, DecodeError>,
+    ) -> Result<Saved<T>, SavedError> {
+        let of = Scope::of(&self.config.reflector).to_string();
+        Saved::read_as(&of, self.saved_as(), lines, build)
+    }
+
+    /// The name of the form in which objects are saved.
+    pub(crate) fn saved_as(&self) -> &str {
+        self.schema.as_deref().unwrap_or_else(|| type_name::<T>())
     }
 }
 
@@ -303,11 +351,13 @@ pub(crate) struct Inner<T> {
     /// Under what its roster knows it.
     pub(crate) scope: Scope,
     pub(crate) roster: Weak<Roster>,
+    /// The form of what is saved.
+    schema: String,
     next_handler: AtomicU64,
     shared: Arc<Shared>,
 }
 
-impl<T> Inner<T> {
+impl<T: 'static> Inner<T> {
     pub(crate) fn new(
         spec: &InformerSpec<T>,
         scope: Scope,
@@ -323,11 +373,14 @@ impl<T> Inner<T> {
             resync: spec.resync,
             scope,
             roster,
+            schema: spec.saved_as().to_string(),
             next_handler: AtomicU64::new(1),
             shared: Arc::clone(shared),
         }
     }
+}
 
+impl<T> Inner<T> {
     /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most three commands
     /// per handler and one refresh, however long the informer is not started.
     ///
@@ -518,7 +571,10 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// there is anything.
     pub fn saved(&self) -> Option<Saved<T>> {
         let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().to_version()));
-        (!version.is_empty()).then(|| Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version))
+        if version.is_empty() {
+            return None;
+        }
+        Some(Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version).with_schema(&self.0.schema))
     }
 
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.

@@ -64,9 +64,11 @@ impl Roster {
         let options = Fingerprint::of(&spec.config)
             .with("resync", format_args!("{:?}", spec.resync))
             .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
+            .with("schema", spec.saved_as())
             .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
         if let Some(saved) = &spec.saved {
             SavedError::check_of(saved.of(), &scope.to_string())?;
+            SavedError::check_schema(saved.schema(), spec.saved_as())?;
         }
         // Dropped behind the lock if nobody needs it: it holds what users gave us, perhaps a lease of another informer.
         let mut asked = Some(spec);

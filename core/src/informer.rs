@@ -13,8 +13,10 @@
 //! total order; draining late only delays. `handle` fires every timer that is due before it looks at the input. A
 //! spurious [`Input::Tick`] changes nothing; an answer with a stale id is dropped.
 //!
-//! Invariants, asserted after every input in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
-//! the order of the wire; a handler is attached exactly once, after a complete list is in the store.
+//! Invariants. One effect (`Decode` or `Commit`) is out at a time, so the store changes in the order of the wire: an answer
+//! that was not asked for panics. In debug builds it is asserted where it happens that at most one request is in flight
+//! (I27) and that a handler is attached once; after every input, that handlers are attached if and only if a complete list
+//! is in the store, and that work waits for nothing but an effect or a full handler.
 //!
 //! A whole life by hand:
 //!
@@ -313,6 +315,8 @@ pub struct Informer<T> {
     held: Option<Held>,
     /// The request that has ended for the driver, and not yet for us.
     ended: Option<RequestId>,
+    /// The request that the driver carries out.
+    sent: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
@@ -365,6 +369,7 @@ impl<T> Informer<T> {
             paused: None,
             held: None,
             ended: None,
+            sent: None,
             staged: Staged::default(),
             staging: 0,
             refresh: None,
@@ -507,6 +512,7 @@ impl<T> Informer<T> {
 
     /// The answer is over, as soon as all of its body is read.
     fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        self.sent = None;
         match &mut self.held {
             Some(held) => {
                 held.end = Some(end.clone());
@@ -589,11 +595,14 @@ impl<T> Informer<T> {
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(request) => {
+                debug_assert_eq!(self.sent, None, "at most one request is in flight (I27)");
+                self.sent = Some(request.id);
                 self.stats.requests += 1;
                 self.paused = None;
                 self.outputs.push_back(Output::Send(request));
             }
             Effect::Cancel(id) => {
+                self.sent = None;
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
@@ -741,14 +750,19 @@ impl<T> Informer<T> {
         self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
-            debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
             assert!(
                 !(receipt.first_list && self.preloaded),
                 "InformerConfig::preloaded is for a store that was given its state with Store::preload"
             );
+            debug_assert!(
+                receipt.first_list || self.preloaded,
+                "the store had something that this informer was not told of: give each informer a store of its own, and \
+                 InformerConfig::preloaded if it was preloaded"
+            );
             self.populated = true;
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
+                debug_assert!(!handler.attached, "a handler is attached once");
                 handler.attached = true;
                 let (id, begun) = (handler.id, handler.begun);
                 self.outputs.push_back(if begun { Output::Complete(id) } else { Output::Attach(id) });

@@ -192,6 +192,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn items(&self, options: ItemOptions) -> ItemStream<T> {
         ItemStream::new(ItemSource::new(&self.handle, options))
     }
+
     /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
     /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
     ///

@@ -7,12 +7,16 @@
 //! ```
 //!
 //! A [`Store`] is passive: whoever owns it changes it through [`commit`](Store::commit) with what the machine decided,
-//! and gets the [`Notification`]s back. There is one writer. Invariants, checked after every commit in debug builds:
+//! and gets the [`Notification`]s back. There is one writer. Invariants:
 //!
 //! - every object is found under its key, and only there (I6);
 //! - every index equals a recomputation (I7); no bucket is empty;
 //! - a commit is whole: after it returns, readers see all of it (I6), and the store already has each change whose
 //!   notification it returned (I14).
+//!
+//! In debug builds each change of a store of at most 64 objects asserts the first, and that each index agrees with itself;
+//! that it equals a recomputation, which is user code, and all of the third is what tests compare with a naive store
+//! (`core/tests/store.rs`, `indexes.rs`).
 //!
 //! ```
 //! use informer_core::store::{IndexDef, Store};

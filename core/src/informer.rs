@@ -74,9 +74,9 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
+use crate::decode::{DecodeJob, Decoded, Item, Ticket, Trust};
 use crate::fifo::{Queue, QueueKind};
-use crate::object::{Resource, Version};
+use crate::object::{Obj, Resource, Version};
 use crate::reflector::failure::subject;
 use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
@@ -237,6 +237,9 @@ pub enum Output<T> {
     Detach(HandlerId),
     /// Repeat the store as it is now to this handler.
     Resync(HandlerId),
+    /// Objects that came to nothing: of a list that was given up, or with a later word about their key, or at a stop. To
+    /// be dropped, which is code of the user's if their type says so: where a panic of it does no harm. Nothing is answered.
+    Unwanted(Vec<Obj<T>>),
     /// Something that a user may want to know.
     Notice(Notice),
     /// Nothing more to do until an input, or this deadline. The only place where a driver's timer comes from.
@@ -328,6 +331,8 @@ pub struct Informer<T> {
     handlers: Vec<Handler>,
     preloaded: bool,
     populated: bool,
+    /// Objects to be handed out as [`Output::Unwanted`].
+    unwanted: Vec<Obj<T>>,
     outputs: VecDeque<Output<T>>,
     stats: Stats,
 }
@@ -379,6 +384,7 @@ impl<T> Informer<T> {
             handlers: Vec::new(),
             preloaded,
             populated: false,
+            unwanted: Vec::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -425,6 +431,8 @@ impl<T> Informer<T> {
                 self.reflector.stop();
                 self.work.clear();
                 self.waiting_bytes = 0;
+                self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
+                self.queue.clear(&mut self.unwanted);
             }
             Input::Connected { id } => {
                 if self.is_current(id) {
@@ -559,6 +567,9 @@ impl<T> Informer<T> {
             }
         }
         self.flow(now);
+        if !self.unwanted.is_empty() {
+            self.outputs.push_back(Output::Unwanted(core::mem::take(&mut self.unwanted)));
+        }
         self.check();
     }
 
@@ -645,7 +656,7 @@ impl<T> Informer<T> {
             *wanted &= !of_it(ticket);
         }
         if self.staging == attempt {
-            self.staged = Staged::default();
+            self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
         }
         let bytes = &mut self.waiting_bytes;
         self.work.retain(|work| match work {
@@ -694,6 +705,7 @@ impl<T> Informer<T> {
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");
+                        self.unwanted.extend(staged.into_objects());
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -718,14 +730,16 @@ impl<T> Informer<T> {
         self.busy = Busy::No;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         let Decoded { ticket, items } = decoded;
-        if !wanted {
+        if !wanted || self.phase() == Phase::Stopped {
+            self.unwanted.extend(items.into_iter().filter_map(Item::into_object));
             return;
         }
         if ticket.staged {
             self.staging = ticket.attempt;
             items.into_iter().for_each(|item| self.staged.push(item));
+            self.unwanted.append(self.staged.passed_over());
         } else {
-            items.into_iter().for_each(|item| self.queue.push(item));
+            items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
         }
     }
 

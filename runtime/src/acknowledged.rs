@@ -27,6 +27,7 @@ use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Passed, Re
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
+use crate::replaced::drop_quietly;
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{Counts, Verdict};
@@ -193,12 +194,12 @@ impl<T> fmt::Debug for ItemSource<T> {
 impl<T> Shared<T> {
     fn answer(&self, given: Given<T>, verdict: Verdict) {
         // Its objects may be the last handles, and a user's type may do anything when it is dropped: not under the lock.
-        let objects = (given.object().cloned(), given.last().cloned());
+        let objects = [given.object().cloned(), given.last().cloned()];
         let mut machine = self.machine.lock();
         let finished = machine.answer(self.clock.now(), given, verdict);
         let (ready, synced) = (machine.ready() > 0, machine.poll_synced());
         drop(machine);
-        drop(objects);
+        objects.into_iter().for_each(drop_quietly);
         if ready || finished.due.is_some() {
             // For another consumer, or due before what they wait for.
             self.channel.signal().notify();

@@ -52,7 +52,7 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_quietly};
+use crate::replaced::{Replaced, drop_quietly, drop_told};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -387,7 +387,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
-                        batch.into_notifications().into_iter().flatten().for_each(drop_quietly);
+                        batch.into_notifications().into_iter().flatten().for_each(drop_told);
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
@@ -412,6 +412,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                         channel.resync(self.inner.store.snapshot());
                     }
                 }
+                Output::Unwanted(objects) => objects.into_iter().for_each(drop_quietly),
                 Output::Notice(notice) => self.notice(&notice),
                 _ => unreachable!("every output of the core is carried out above"),
             }

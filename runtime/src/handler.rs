@@ -15,7 +15,7 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
-use crate::replaced::drop_quietly;
+use crate::replaced::drop_told;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
@@ -268,7 +268,7 @@ impl<T> Channel<T> {
         self.signal.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
         // that ends has other handlers to close.
-        let _ = guard::call(|| left.dismantle(drop_quietly));
+        let _ = guard::call(|| left.dismantle(drop_told));
     }
 }
 
@@ -458,15 +458,15 @@ impl<T> Default for Passed<T> {
 impl<T> Drop for Passed<T> {
     fn drop(&mut self) {
         if let Some(made) = self.made.take() {
-            drop_quietly(made);
+            drop_told(made);
         }
         let Some(mut walk) = self.walk.take() else { return };
         if let Some(made) = walk.take_made() {
-            drop_quietly(made);
+            drop_told(made);
         }
         // What it walks besides a batch is a snapshot, perhaps the last handle of it.
         let batch = guard::call(|| walk.into_batch()).ok().flatten();
-        batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_quietly);
+        batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_told);
     }
 }
 

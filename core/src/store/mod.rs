@@ -50,7 +50,7 @@ pub use value::{IndexValue, IndexValues, Values};
 pub(crate) use def::Source;
 pub(crate) use index::Index;
 
-use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard, drop_guarded};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
@@ -175,7 +175,8 @@ impl<T> Commit<T> {
                 for item in items {
                     let Item::Fresh { known, fresh } = item else { continue };
                     if let Err(bad) = fresh.reindex(indexers, guard) {
-                        *item = Item::Bad { known: *known, bad };
+                        let bad = Item::Bad { known: *known, bad };
+                        drop_guarded(guard, core::mem::replace(item, bad));
                     }
                 }
             }
@@ -203,8 +204,8 @@ pub struct Committed<T> {
     /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
     /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
-    /// Last states of objects that the store did not have. Nobody is told of them; they are here so that they are dropped
-    /// behind the lock of the store and not under it.
+    /// Last states of objects that the store did not have, and objects of a list that had a later word about their key.
+    /// Nobody is told of them; they are here so that they are dropped behind the lock of the store and not under it.
     pub dropped: Vec<Obj<T>>,
     /// What the machine must hear.
     pub receipt: Receipt<T>,
@@ -600,6 +601,7 @@ impl<T> Store<T> {
         }
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
+        done.dropped.extend(staged.passed_over);
         for fresh in staged.fresh.into_iter().flatten() {
             let known = self.find_bytes(Obj::key_bytes(&fresh.object));
             if done.receipt.first_list {

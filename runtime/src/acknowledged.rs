@@ -109,6 +109,7 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         let ItemOptions { handler, limiter } = options;
         let on_synced = handler.on_synced.clone();
         let (registration, deliveries) = informer.channel(handler);
+        deliveries.channel().take_by_hand();
         ItemSource(Arc::new(Owner(Arc::new(Shared {
             machine: Mutex::new(Acknowledged::new(QueueConfig::new(random_seed()).limiter(limiter))),
             channel: deliveries.channel(),
@@ -144,11 +145,19 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
                 }
             }
             drop(deliveries);
+            // Before it is taken, so that who waits for the end waits for this one, too.
+            if !shared.channel.hand_out() {
+                machine.stop();
+                return NextItem::Closed;
+            }
             let taken = machine.take(now, |key| shared.lister.get(key));
             let synced = machine.poll_synced();
             let until = machine.next_deadline();
             drop(machine);
             drop(passed);
+            if taken.is_none() {
+                shared.channel.hand_back();
+            }
             if synced {
                 shared.tell_synced();
             }
@@ -208,6 +217,7 @@ impl<T> Shared<T> {
         if synced {
             self.tell_synced();
         }
+        self.channel.hand_back();
     }
 
     fn tell_synced(&self) {

@@ -121,6 +121,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
     fn new(informer: &InformerHandle<T>, options: HandlerOptions, filter: Option<Filter<T>>) -> Self {
         let (on_synced, observer) = (options.on_synced.clone(), informer.observer());
         let (registration, deliveries) = informer.channel(options);
+        deliveries.channel().take_by_hand();
         Feed {
             registration,
             deliveries,

@@ -147,7 +147,8 @@ impl FactoryCore {
         self.shared.observe(observed);
     }
 
-    /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. A resource
+    /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. One whose driver
+    /// died is not there any more. A resource
     /// with namespaces has the index `namespace` from the beginning.
     ///
     /// One scope that is read as two types is two informers, each with its list, watch and cache, as in the core's
@@ -177,9 +178,11 @@ impl FactoryCore {
         self.roster.take_unstarted()
     }
 
-    /// The informers that have no complete list yet, and why.
+    /// The informers that have no complete list yet or whose driver died, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
-        self.roster.statuses().iter().filter_map(|status| status.lagging()).collect()
+        // An informer that is asked to stop leaves the roster first.
+        let dead = |status: &Status| status.stopped.load(Ordering::Acquire) && !self.is_stopping();
+        self.roster.statuses().iter().filter_map(|status| status.lagging(dead(status))).collect()
     }
 
     /// Looks whether all informers have their first list: `Ok(None)` if so, else the generation of
@@ -187,18 +190,17 @@ impl FactoryCore {
     ///
     /// # Errors
     ///
-    /// If the factory was stopped, an informer ended, or one was never started: then no waiting helps.
+    /// If the factory was stopped, the driver of an informer died, or one was never started: then no waiting helps.
     pub fn check_synced(&self) -> Result<Option<u64>, Error> {
         let seen = self.shared.changed.generation();
         let lagging = self.lagging();
         if lagging.is_empty() {
             return Ok(None);
         }
-        let ended = |status: &Arc<Status>| status.stopped.load(Ordering::Acquire) && status.lagging().is_some();
-        if self.is_stopping() || self.roster.statuses().iter().any(ended) {
+        if self.is_stopping() {
             return Err(Error::Stopped);
         }
-        if lagging.iter().any(|one| !one.started) {
+        if lagging.iter().any(|one| one.dead || !one.started) {
             return Err(Error::NotSynced(lagging));
         }
         Ok(Some(seen))

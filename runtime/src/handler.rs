@@ -94,6 +94,9 @@ struct Buffer<T> {
     ring: Ring<T>,
     /// The handler found nothing, and waits for the signal or is about to.
     parked: bool,
+    /// Whoever holds the deliveries asks for them in a loop of their own, and has so many in hand. Then there is no call of
+    /// ours for which a wait for the end could be, and who waits may well be that loop.
+    by_hand: Option<usize>,
 }
 
 /// More notifications than fit into a batch, and more places than a snapshot has.
@@ -126,7 +129,7 @@ struct Shared {
 impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
         Channel {
-            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false }),
+            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false, by_hand: None }),
             place: AtomicUsize::new(NOTHING_LENT),
             driver,
             signal: Signal::new(),
@@ -264,11 +267,47 @@ impl<T> Channel<T> {
         self.shared.closed.store(true, Ordering::Release);
         self.recall(&mut buffer.ring);
         let left = buffer.ring.take();
+        let nothing_runs = buffer.by_hand == Some(0);
         drop(buffer);
         self.signal.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
         // that ends has other handlers to close.
         let _ = guard::call(|| left.dismantle(drop_told));
+        if nothing_runs {
+            self.shared.finish();
+        }
+    }
+
+    /// Nothing is called for this handler: it is finished as soon as it is closed and nothing is in hand.
+    pub(crate) fn take_by_hand(&self) {
+        self.in_hand(|_| 0);
+    }
+
+    /// Something is given away of which the end is to be waited for. False if the handler is closed, and nothing is to be
+    /// given any more.
+    pub(crate) fn hand_out(&self) -> bool {
+        let mut buffer = self.buffer.lock();
+        let open = !self.shared.closed.load(Ordering::Acquire);
+        if open {
+            buffer.by_hand = buffer.by_hand.map(|count| count + 1);
+        }
+        open
+    }
+
+    /// It is back.
+    pub(crate) fn hand_back(&self) {
+        self.in_hand(|count| count - 1);
+    }
+
+    fn in_hand(&self, change: impl FnOnce(usize) -> usize) {
+        let mut buffer = self.buffer.lock();
+        let count = change(buffer.by_hand.unwrap_or_default());
+        buffer.by_hand = Some(count);
+        let closed = self.shared.closed.load(Ordering::Acquire);
+        drop(buffer);
+        if closed && count == 0 {
+            self.shared.finish();
+        }
     }
 }
 
@@ -478,12 +517,16 @@ impl<T> Drop for Deliveries<T> {
             (self.channel.driver)(Command::Remove(self.channel.shared.id));
         }
         drop(Passed { made: None, walk: self.walk.take() });
-        self.channel.shared.finished.store(true, Ordering::Release);
-        self.channel.shared.tell();
+        self.channel.shared.finish();
     }
 }
 
 impl Shared {
+    fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+        self.tell();
+    }
+
     fn tell(&self) {
         self.changed.notify();
         for listener in &*self.listeners.lock() {
@@ -555,7 +598,8 @@ impl Registration {
         }
     }
 
-    /// True once the handler was removed, or its informer stopped, and no call runs any more.
+    /// True once the handler was removed, or its informer stopped, and no call runs any more; of a stream of items, once none
+    /// is in hand. What a loop of one's own does with an event that it has taken is not known here.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
     }
@@ -566,7 +610,7 @@ impl Registration {
     }
 
     /// Waits on this thread until no call runs any more; for ever if the handler is never removed and its informer
-    /// never stopped.
+    /// never stopped, or if this thread has an item in hand.
     ///
     /// # Errors
     ///

@@ -333,12 +333,14 @@ impl Status {
         self.full.lock().iter().map(|(_, name)| name.clone()).collect()
     }
 
-    pub(crate) fn lagging(&self) -> Option<Lagging> {
-        if self.synced.load(Ordering::Acquire) {
+    /// Why it is not up to date, if it is not. `dead` if nobody drives it any more.
+    pub(crate) fn lagging(&self, dead: bool) -> Option<Lagging> {
+        if !dead && self.synced.load(Ordering::Acquire) {
             return None;
         }
         let failure = self.failure.lock().clone();
-        Some(Lagging::new(self.subject.clone(), self.started.load(Ordering::Acquire), failure))
+        let started = self.started.load(Ordering::Acquire);
+        Some(Lagging { subject: self.subject.clone(), started, dead, failure })
     }
 }
 

@@ -298,10 +298,10 @@ fn a_stream_ends_with_its_informer_and_what_is_in_hand_can_be_answered() {
     b.retry("soon");
     registration.remove();
     assert!(stream.next().is_none() && stream.next().is_none(), "a retry is not waited for");
-    drop(stream);
     assert!(!registration.is_finished(), "one is in hand");
     a.retry("too late");
     assert!(registration.is_finished());
+    drop(stream);
     assert!(lines.lock()[1].ends_with("not retrying, as the controller is stopping"), "{lines:?}");
 }
 
@@ -469,4 +469,34 @@ fn a_resync_repeats_what_passes_the_filter_and_what_an_item_is_about() {
     assert_eq!(again.cause(), Cause::Resync);
     assert_eq!(next(&mut left), "nothing");
     assert_eq!(shown(step(&source).as_ref()), "web/a@5, attempt 1");
+}
+
+#[test]
+fn who_holds_events_or_items_can_wait_for_their_end() {
+    for removed in [false, true] {
+        let factory = factory();
+        let informer = factory.informer(spec()).unwrap();
+        let (mut events, items) = (Events::new(&informer, HandlerOptions::default()), items(&informer));
+        let mut hand = Hand::take(&factory);
+        hand.list(&["a"]);
+        assert!(events.next().is_some());
+        let registrations = [events.registration().clone(), items.registration().clone()];
+        assert!(registrations.iter().all(|registration| !registration.is_finished()));
+        if removed {
+            registrations.iter().for_each(Registration::remove);
+        } else {
+            factory.request_stop();
+            hand.tell(IoEvent::Stop);
+        }
+        for registration in &registrations {
+            registration.wait_finished().unwrap(); // on the thread that holds them
+            assert_eq!(registration.was_removed(), removed);
+        }
+        assert!(events.next().is_none() && step(&items).is_none());
+    }
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    factory.request_stop();
+    let late = Events::new(&informer, HandlerOptions::default());
+    late.registration().wait_finished().unwrap();
 }

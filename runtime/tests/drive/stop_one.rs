@@ -163,6 +163,37 @@ fn b134_an_informer_that_is_asked_for_after_the_start_says_so_and_a_second_start
 }
 
 #[test]
+fn an_informer_whose_driver_died_is_named_and_who_asks_again_gets_a_fresh_one() {
+    let factory = factory();
+    for synced in [false, true] {
+        let (informer, lease) = factory.lease(spec()).unwrap();
+        let mut hand = Hand::take(&factory);
+        if synced {
+            hand.list(&["a"]);
+            factory.wait_synced(Instant::now()).unwrap();
+        }
+        drop(hand); // as a panic does it
+        assert!(informer.is_stopped() && informer.has_synced() == synced);
+        let [dead] = &factory.lagging()[..] else { panic!("one is dead") };
+        assert!(dead.dead && dead.to_string().starts_with("pods: its driver ended by a panic"), "{dead}");
+        let error = factory.wait_synced(Instant::now() + std::time::Duration::from_secs(60)).unwrap_err().to_string();
+        assert!(error.contains("ask the factory for the informer again"), "{error}");
+
+        // Also with other options: there is nothing that it could disagree with.
+        let fresh = factory.informer(spec().strict()).unwrap();
+        assert!(!fresh.is_stopped() && !fresh.has_synced());
+        drop(lease);
+        let mut hand = Hand::take(&factory);
+        hand.list(&["a", "b"]);
+        factory.wait_synced(Instant::now()).unwrap();
+        assert_eq!((versions(&fresh).len(), versions(&informer).len()), (2, usize::from(synced)));
+        fresh.request_stop();
+        hand.tell(IoEvent::Tick);
+        assert!(fresh.is_stopped() && factory.lagging().is_empty());
+    }
+}
+
+#[test]
 fn a_sync_that_one_informer_holds_up_is_done_when_that_one_is_stopped() {
     let factory = factory();
     let (_good, bad) = (factory.informer(spec()).unwrap(), factory.informer(other()).unwrap());

@@ -87,7 +87,7 @@ impl FactoryCore {
         let of_tasks = options.in_async_runtime.is_some();
         let helpers = options.decode_threads.unwrap_or_else(|| Helpers::by_default(of_tasks));
         let make = if of_tasks { Helpers::of_tasks } else { Helpers::new };
-        FactoryCore {
+        let core = FactoryCore {
             config,
             shared: Arc::new(Shared {
                 clock: Clock::start(),
@@ -104,7 +104,11 @@ impl FactoryCore {
             roster: Arc::new(Roster::new()),
             held: AtomicBool::new(false),
             lives,
+        };
+        for line in core.config.ignored() {
+            core.observe(&Observed::Ignored(&line));
         }
+        core
     }
 
     /// Where requests go.

@@ -63,6 +63,9 @@ pub enum Observed<'a> {
         /// Its name.
         handler: &'a str,
     },
+    /// Something that the environment asks for and this version passes over, told when a factory is made: see
+    /// [`Config::ignored`](crate::Config::ignored).
+    Ignored(&'a str),
 }
 
 impl Observed<'_> {
@@ -72,6 +75,7 @@ impl Observed<'_> {
             Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
             Observed::Reconcile(finished) => !matches!(finished.verdict, Verdict::Done | Verdict::RequeueAfter(_)),
             Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } | Observed::Mutated { .. } => true,
+            Observed::Ignored(_) => true,
             Observed::Request(_) => false,
         }
     }
@@ -95,6 +99,7 @@ impl fmt::Display for Observed<'_> {
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
             ),
             Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
+            Observed::Ignored(line) => f.write_str(line),
         }
     }
 }

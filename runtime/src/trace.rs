@@ -24,6 +24,7 @@ mod on {
             Observed::Reconcile(_)
             | Observed::HandlerPanic { .. }
             | Observed::HandlerDisconnected { .. }
+            | Observed::Ignored(_)
             | Observed::Mutated { .. } => {
                 quietly(|| {
                     if observed.is_failure() {

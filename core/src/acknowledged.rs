@@ -123,7 +123,8 @@ impl<T> Acknowledged<T> {
     /// A stream that was told nothing yet.
     pub fn new(config: QueueConfig) -> Self {
         let seed = config.seed;
-        let mut controller = Controller::new(ControllerConfig { workers: usize::MAX, queue: config });
+        let mut controller =
+            Controller::new(ControllerConfig { queue: config, ..ControllerConfig::new(seed).workers(usize::MAX) });
         controller.open();
         Acknowledged {
             controller,
@@ -195,7 +196,11 @@ impl<T> Acknowledged<T> {
     pub fn answer(&mut self, now: Time, item: Given<T>, verdict: Verdict) -> Finished {
         let settled = match verdict {
             Verdict::Done | Verdict::GiveUp(_) => true,
-            Verdict::RequeueAfter(_) | Verdict::Retry(_) | Verdict::Panicked(_) | Verdict::Unanswered => false,
+            Verdict::RequeueAfter(_)
+            | Verdict::Retry(_)
+            | Verdict::Panicked(_)
+            | Verdict::Unanswered
+            | Verdict::CutShort(_) => false,
         };
         if settled && item.object.is_none() {
             self.given.remove(item.key());

@@ -11,7 +11,7 @@
 //! [`join`]: DecodeJob::join
 
 use crate::object::{DecodeError, Key, KeyRef, Obj, Object, Resource, UidRef, Version, VersionRef};
-use crate::store::{Fresh, IndexDef, Slot, Store, Values};
+use crate::store::{AllValues, Fresh, IndexDef, Slot, Source, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
@@ -448,17 +448,18 @@ impl<T> Clone for Indexers<T> {
 }
 
 impl<T> Indexers<T> {
-    /// Computes the values of one object: user code.
+    /// Computes the values of one object: user code. Those of namespaces stand in the key.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
         let values = self.values(&object);
         self.fresh_with(object, values)
     }
 
-    fn values(&self, object: &Obj<T>) -> SmallVec<[Values; 1]> {
-        self.list.iter().map(|index| index.values(object)).collect()
+    fn values(&self, object: &Obj<T>) -> AllValues {
+        let computed = self.list.iter().filter(|index| *index.source() != Source::Namespace);
+        computed.map(|index| index.values(object)).collect()
     }
 
-    fn fresh_with(&self, object: Obj<T>, values: SmallVec<[Values; 1]>) -> Fresh<T> {
+    fn fresh_with(&self, object: Obj<T>, values: AllValues) -> Fresh<T> {
         Fresh { object, values, generation: self.generation, same: None }
     }
 }

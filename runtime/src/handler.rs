@@ -19,7 +19,7 @@ use crate::replaced::drop_told;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
-use informer_core::listener::{self, Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
+use informer_core::listener::{self, Batch, Notification, Overflow, Recreated, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
 use informer_core::time::Duration;
 use std::fmt;
@@ -36,6 +36,8 @@ pub struct HandlerOptions {
     /// What happens when the handler does not keep up. Under [`Overflow::Pause`] the informer waits for it:
     /// [`held_up_by`](crate::informer::InformerHandle::held_up_by) names the handlers for which it does.
     pub overflow: Overflow,
+    /// What it is told of an object that was deleted and made again unseen.
+    pub recreated: Recreated,
     /// Called once, between the last notification of the initial state and the first one after it, where the
     /// notifications are delivered.
     pub on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -65,6 +67,21 @@ impl HandlerOptions {
     #[must_use]
     pub fn with_overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
+        self
+    }
+
+    /// With another way to be told of an object that was deleted and made again unseen.
+    ///
+    /// ```
+    /// use informer_core::listener::Recreated;
+    /// use informer_runtime::handler::HandlerOptions;
+    ///
+    /// let options = HandlerOptions::named("dns").with_recreated(Recreated::Flagged);
+    /// assert_eq!((options.recreated, HandlerOptions::default().recreated), (Recreated::Flagged, Recreated::Split));
+    /// ```
+    #[must_use]
+    pub fn with_recreated(mut self, recreated: Recreated) -> Self {
+        self.recreated = recreated;
         self
     }
 
@@ -129,7 +146,11 @@ struct Shared {
 impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
         Channel {
-            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false, by_hand: None }),
+            buffer: Mutex::new(Buffer {
+                ring: Ring::new(options.overflow).with_recreated(options.recreated),
+                parked: false,
+                by_hand: None,
+            }),
             place: AtomicUsize::new(NOTHING_LENT),
             driver,
             signal: Signal::new(),

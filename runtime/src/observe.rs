@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::sync::Arc;
-use informer_core::controller::{Finished, Verdict};
+use informer_core::controller::{Finished, Overdue, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
@@ -49,6 +49,9 @@ pub enum Observed<'a> {
     },
     /// A reconcile ended: how, and when its key runs again.
     Reconcile(&'a Finished),
+    /// A reconcile is over its deadline and goes on: it cannot be stopped, and keeps its key and its worker. Told once; how
+    /// it ends is told, too.
+    Overdue(&'a Overdue),
     /// A cached object is not what it was: a [`MutationCheck`](crate::mutation::MutationCheck) found it.
     Mutated {
         /// What the informer reads.
@@ -74,8 +77,11 @@ impl Observed<'_> {
         match self {
             Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
             Observed::Reconcile(finished) => !matches!(finished.verdict, Verdict::Done | Verdict::RequeueAfter(_)),
-            Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } | Observed::Mutated { .. } => true,
-            Observed::Ignored(_) => true,
+            Observed::HandlerPanic { .. }
+            | Observed::HandlerDisconnected { .. }
+            | Observed::Mutated { .. }
+            | Observed::Overdue(_)
+            | Observed::Ignored(_) => true,
             Observed::Request(_) => false,
         }
     }
@@ -94,6 +100,7 @@ impl fmt::Display for Observed<'_> {
                 write!(f, "handler {handler} panicked: {text}; the notification was passed over")
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
+            Observed::Overdue(overdue) => write!(f, "{overdue}"),
             Observed::Mutated { subject, key, version } => write!(
                 f,
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"

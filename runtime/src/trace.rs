@@ -22,6 +22,7 @@ mod on {
         match observed {
             Observed::Request(_) | Observed::Notice { .. } => {} // in the informer's span
             Observed::Reconcile(_)
+            | Observed::Overdue(_)
             | Observed::HandlerPanic { .. }
             | Observed::HandlerDisconnected { .. }
             | Observed::Ignored(_)

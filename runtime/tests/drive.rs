@@ -12,7 +12,7 @@ use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
 use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
-use informer_runtime::handler::{HandlerOptions, Next, Registration};
+use informer_runtime::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
@@ -31,6 +31,8 @@ mod mutation;
 mod own_writes;
 #[path = "drive/preloaded.rs"]
 mod preloaded;
+#[path = "drive/recreated.rs"]
+mod recreated;
 #[path = "drive/stop_one.rs"]
 mod stop_one;
 #[cfg(feature = "async")]
@@ -143,6 +145,23 @@ fn object(name: &str, version: &str, label: &str) -> String {
     format!(
         r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"web","uid":"u-{name}","resourceVersion":"{version}","labels":{{"l":"{label}"}}}}}}"#
     )
+}
+
+/// An object in an incarnation of choice.
+fn incarnation(name: &str, uid: &str, version: &str) -> String {
+    object(name, version, "").replace(&format!("u-{name}"), uid)
+}
+
+/// What a handler is told, up to now.
+fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        match deliveries.try_next() {
+            Next::Delivery(Lent::Notification(notification)) => told.push(format!("{notification}")),
+            Next::Delivery(_) => told.push("synced".to_string()),
+            Next::Empty(_) | Next::Closed => return told,
+        }
+    }
 }
 
 fn versions(informer: &InformerHandle<DynamicObject>) -> Vec<String> {

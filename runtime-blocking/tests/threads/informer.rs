@@ -134,7 +134,7 @@ fn an_informer_of_any_kind_keeps_the_json() {
     let maps = factory.informer_of::<DynamicObject>(ConfigMap::resource());
     factory.start();
     factory.synced(PATIENCE).unwrap();
-    let map = maps.lister().list().remove(0);
+    let map = maps.lister().list()[0].clone();
     assert_eq!((map.kind(), map.parse::<ConfigMap>().unwrap().v()), ("ConfigMap", "1"));
     // The same collection as another type is an informer of its own.
     let typed = factory.informer::<ConfigMap>();

@@ -3,32 +3,13 @@
 use super::*;
 use informer_core::saved::Saved;
 use informer_core::{Object, Version};
-use informer_runtime::handler::Deliveries;
-use informer_runtime::handler::Lent;
 
 fn built(json: &str) -> Obj<DynamicObject> {
     Obj::of(DynamicObject::decode(json.as_bytes(), &pods()).unwrap()).unwrap()
 }
 
-/// An object in an incarnation of choice.
-fn incarnation(name: &str, uid: &str, version: &str) -> String {
-    object(name, version, "").replace(&format!("u-{name}"), uid)
-}
-
 fn saved(objects: &[String], version: &str) -> Saved<DynamicObject> {
     Saved::new("pods", objects.iter().map(|json| built(json)), Version::new(version))
-}
-
-/// What a handler is told, up to now.
-fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
-    let mut told = Vec::new();
-    loop {
-        match deliveries.try_next() {
-            Next::Delivery(Lent::Notification(notification)) => told.push(format!("{notification}")),
-            Next::Delivery(_) => told.push("synced".to_string()),
-            Next::Empty(_) | Next::Closed => return told,
-        }
-    }
 }
 
 #[test]

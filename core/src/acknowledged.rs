@@ -51,6 +51,8 @@
 use crate::controller::{Controller, ControllerConfig, Counts, Finished, Run, Verdict};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj};
+#[cfg(debug_assertions)]
+use crate::queue::CHECKED;
 use crate::queue::QueueConfig;
 use crate::shown::Shown;
 use crate::time::{Deadline, Time};
@@ -152,6 +154,7 @@ impl<T> Acknowledged<T> {
             self.initial.insert(key.to_key());
         }
         _ = self.controller.enqueue(now, key.to_key());
+        self.check_step();
     }
 
     /// The last of the initial state was told; also if there was nothing of it.
@@ -179,6 +182,7 @@ impl<T> Acknowledged<T> {
             };
             if object.is_some() || last.is_some() {
                 let initial = self.initial.contains(run.key());
+                self.check_step();
                 return Some(Given { run, object, last, initial });
             }
             // Came and went unseen, or its end is dealt with.
@@ -206,7 +210,9 @@ impl<T> Acknowledged<T> {
             self.given.remove(item.key());
         }
         self.initial.remove(item.key());
-        self.controller.finished(now, item.run, verdict)
+        let finished = self.controller.finished(now, item.run, verdict);
+        self.check_step();
+        finished
     }
 
     /// When to call [`take`](Self::take) again if nothing else happens: a key is to be retried.
@@ -249,6 +255,25 @@ impl<T> Acknowledged<T> {
     /// If the stream is broken, with a message that names the rule.
     pub fn check(&self) {
         self.controller.check();
+        self.check_initial();
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check_step(&self) {}
+
+    /// After every call of a debug build, if few keys are of the initial state; controller and queue check themselves.
+    #[cfg(debug_assertions)]
+    fn check_step(&self) {
+        if self.initial.capacity() <= 2 * CHECKED {
+            self.check_initial();
+        }
+    }
+
+    fn check_initial(&self) {
+        // What is told after a stop is not queued, and the stream then is never synced.
+        if self.controller.queue().is_shutting_down() {
+            return;
+        }
         for key in &self.initial {
             assert!(self.controller.state(key).is_some(), "{key} holds the sync up and is not waiting");
         }
@@ -328,6 +353,17 @@ mod tests {
 
     fn failed() -> Verdict {
         Verdict::Retry(String::from("no"))
+    }
+
+    #[test]
+    fn what_is_told_after_a_stop_is_never_given_and_never_synced() {
+        let mut stream = stream();
+        stream.stop();
+        let initial = Notification::Added { object: object("a", 1), initial: true, cause: Cause::List };
+        stream.tell(Time::ZERO, &initial);
+        stream.told_initial();
+        assert!(stream.take(Time::ZERO, |_| Some(object("a", 1))).is_none() && !stream.poll_synced());
+        stream.check();
     }
 
     fn shown(item: &Given<u64>) -> String {

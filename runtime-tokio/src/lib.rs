@@ -28,6 +28,8 @@
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
+//! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by) |
 //! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!

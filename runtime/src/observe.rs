@@ -66,6 +66,9 @@ pub enum Observed<'a> {
         /// Its name.
         handler: &'a str,
     },
+    /// Something that the environment asks for and this version passes over, told when a factory is made: see
+    /// [`Config::ignored`](crate::Config::ignored).
+    Ignored(&'a str),
 }
 
 impl Observed<'_> {
@@ -77,7 +80,8 @@ impl Observed<'_> {
             Observed::HandlerPanic { .. }
             | Observed::HandlerDisconnected { .. }
             | Observed::Mutated { .. }
-            | Observed::Overdue(_) => true,
+            | Observed::Overdue(_)
+            | Observed::Ignored(_) => true,
             Observed::Request(_) => false,
         }
     }
@@ -102,6 +106,7 @@ impl fmt::Display for Observed<'_> {
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
             ),
             Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
+            Observed::Ignored(line) => f.write_str(line),
         }
     }
 }
@@ -120,7 +125,7 @@ pub(crate) fn tell(observer: Option<&Observer>, observed: &Observed<'_>) {
 /// A panic of it is passed over.
 pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
-/// Asked before each request; an error is taken for a connection that was refused. For fault injection in tests.
+/// Asked before each request; an error, or a panic, is taken for a connection that was refused. For fault injection in tests.
 pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;
 
 /// The driver's clock: the core's [`Time`] counts from its creation.
@@ -149,7 +154,7 @@ impl Clock {
     }
 }
 
-/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend.
+/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend. A panic counts as no answer.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The system's wall clock. Before 1970 it says zero.

@@ -254,7 +254,9 @@ impl Controller {
     ///
     /// False if the controller is ending; then nothing has changed.
     pub fn enqueue(&mut self, now: Time, key: Key) -> bool {
-        self.queue.add(self.clock.advance(now), key)
+        let added = self.queue.add(self.clock.advance(now), key);
+        self.check_step();
+        added
     }
 
     /// The next run to start; call it until it returns `None`, after every other call and at every deadline.
@@ -270,6 +272,7 @@ impl Controller {
         let attempt = self.queue.retries(&key).saturating_add(1);
         self.counts.reconciles += 1;
         let (number, deadline) = self.underway.start(now, &key, attempt);
+        self.check_step();
         Some(Run { key, attempt, ticket, number, deadline })
     }
 
@@ -327,6 +330,7 @@ impl Controller {
         let due = promised.then(|| self.queue.state(&key).and_then(|state| state.due).unwrap_or(now));
         self.queue.done(now, ticket);
         self.underway.end(number);
+        self.check_step();
         Finished { key, attempt, verdict, at: now, due }
     }
 
@@ -377,6 +381,7 @@ impl Controller {
     pub fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.queue.shut_down();
+        self.check_step();
     }
 
     /// Ends the controller after the work that it has: nothing is added any more, delayed keys are left, and what is
@@ -391,6 +396,7 @@ impl Controller {
             }
             Phase::Draining | Phase::Stopping => {}
         }
+        self.check_step();
     }
 
     /// True once the controller was stopped or drained, and nothing runs or will run any more.
@@ -439,6 +445,19 @@ impl Controller {
     /// If the controller is broken, with a message that names the rule.
     pub fn check(&self) {
         self.queue.check();
+        self.check_counts();
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check_step(&self) {}
+
+    /// After every call of a debug build; the queue checks itself.
+    #[cfg(debug_assertions)]
+    fn check_step(&self) {
+        self.check_counts();
+    }
+
+    fn check_counts(&self) {
         assert!(self.queue.processing() <= self.workers, "more runs than workers");
         let ending = matches!(self.phase, Phase::Draining | Phase::Stopping);
         assert_eq!(ending, self.queue.is_shutting_down(), "the queue ends with its controller");

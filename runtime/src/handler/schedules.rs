@@ -1,6 +1,6 @@
 //! [`Channel`]: nothing is delivered twice, out of order or after a removal, and nobody waits for ever.
 
-use super::{Channel, Deliveries, Delivery, HandlerOptions, NOTHING_LENT, Next, Pushed, Registration};
+use super::{Channel, Deliveries, HandlerOptions, Lent, NOTHING_LENT, Next, Pushed, Registration};
 use crate::schedules::{finds, often};
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,8 @@ fn feed(channel: &Channel<u32>, batch: &Batch<u32>) -> Pushed {
 }
 
 /// Which object it tells of; none for the end of the initial state.
-fn number(delivery: &Delivery<'_, u32>) -> Option<u32> {
-    if let Delivery::Notification(told) = delivery { Some(**told.object()) } else { None }
+fn number(delivery: &Lent<'_, u32>) -> Option<u32> {
+    if let Lent::Notification(told) = delivery { Some(**told.object()) } else { None }
 }
 
 /// What is delivered next, which there is or will be.
@@ -97,8 +97,7 @@ fn what_is_merged_while_it_is_walked_is_neither_lost_nor_told_twice() {
         });
         let mut told = BTreeMap::from([("a".to_string(), 0), ("b".to_string(), 0)]);
         while told.values().sum::<u32>() < 5 {
-            let Some(Delivery::Notification(Notification::Updated { old, new, .. })) = deliveries.next_blocking()
-            else {
+            let Some(Lent::Notification(Notification::Updated { old, new, .. })) = deliveries.next_blocking() else {
                 panic!("there are but updates");
             };
             let before = told.insert(new.key().as_str().to_string(), **new);

@@ -13,8 +13,10 @@
 //! total order; draining late only delays. `handle` fires every timer that is due before it looks at the input. A
 //! spurious [`Input::Tick`] changes nothing; an answer with a stale id is dropped.
 //!
-//! Invariants, asserted after every input in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
-//! the order of the wire; a handler is attached exactly once, after a complete list is in the store.
+//! Invariants. One effect (`Decode` or `Commit`) is out at a time, so the store changes in the order of the wire: an answer
+//! that was not asked for panics. In debug builds it is asserted where it happens that at most one request is in flight
+//! (I27) and that a handler is attached once; after every input, that handlers are attached if and only if a complete list
+//! is in the store, and that work waits for nothing but an effect or a full handler.
 //!
 //! A whole life by hand:
 //!
@@ -72,9 +74,9 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
+use crate::decode::{DecodeJob, Decoded, Item, Ticket, Trust};
 use crate::fifo::{Queue, QueueKind};
-use crate::object::{Resource, Version};
+use crate::object::{Obj, Resource, Version};
 use crate::reflector::failure::subject;
 use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
@@ -235,6 +237,9 @@ pub enum Output<T> {
     Detach(HandlerId),
     /// Repeat the store as it is now to this handler.
     Resync(HandlerId),
+    /// Objects that came to nothing: of a list that was given up, or with a later word about their key, or at a stop. To
+    /// be dropped, which is code of the user's if their type says so: where a panic of it does no harm. Nothing is answered.
+    Unwanted(Vec<Obj<T>>),
     /// Something that a user may want to know.
     Notice(Notice),
     /// Nothing more to do until an input, or this deadline. The only place where a driver's timer comes from.
@@ -313,6 +318,8 @@ pub struct Informer<T> {
     held: Option<Held>,
     /// The request that has ended for the driver, and not yet for us.
     ended: Option<RequestId>,
+    /// The request that the driver carries out.
+    sent: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
@@ -324,6 +331,8 @@ pub struct Informer<T> {
     handlers: Vec<Handler>,
     preloaded: bool,
     populated: bool,
+    /// Objects to be handed out as [`Output::Unwanted`].
+    unwanted: Vec<Obj<T>>,
     outputs: VecDeque<Output<T>>,
     stats: Stats,
 }
@@ -365,6 +374,7 @@ impl<T> Informer<T> {
             paused: None,
             held: None,
             ended: None,
+            sent: None,
             staged: Staged::default(),
             staging: 0,
             refresh: None,
@@ -374,6 +384,7 @@ impl<T> Informer<T> {
             handlers: Vec::new(),
             preloaded,
             populated: false,
+            unwanted: Vec::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -420,6 +431,8 @@ impl<T> Informer<T> {
                 self.reflector.stop();
                 self.work.clear();
                 self.waiting_bytes = 0;
+                self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
+                self.queue.clear(&mut self.unwanted);
             }
             Input::Connected { id } => {
                 if self.is_current(id) {
@@ -507,6 +520,7 @@ impl<T> Informer<T> {
 
     /// The answer is over, as soon as all of its body is read.
     fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        self.sent = None;
         match &mut self.held {
             Some(held) => {
                 held.end = Some(end.clone());
@@ -553,6 +567,9 @@ impl<T> Informer<T> {
             }
         }
         self.flow(now);
+        if !self.unwanted.is_empty() {
+            self.outputs.push_back(Output::Unwanted(core::mem::take(&mut self.unwanted)));
+        }
         self.check();
     }
 
@@ -589,11 +606,14 @@ impl<T> Informer<T> {
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(request) => {
+                debug_assert_eq!(self.sent, None, "at most one request is in flight (I27)");
+                self.sent = Some(request.id);
                 self.stats.requests += 1;
                 self.paused = None;
                 self.outputs.push_back(Output::Send(request));
             }
             Effect::Cancel(id) => {
+                self.sent = None;
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
@@ -636,7 +656,7 @@ impl<T> Informer<T> {
             *wanted &= !of_it(ticket);
         }
         if self.staging == attempt {
-            self.staged = Staged::default();
+            self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
         }
         let bytes = &mut self.waiting_bytes;
         self.work.retain(|work| match work {
@@ -685,6 +705,7 @@ impl<T> Informer<T> {
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");
+                        self.unwanted.extend(staged.into_objects());
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -709,14 +730,16 @@ impl<T> Informer<T> {
         self.busy = Busy::No;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         let Decoded { ticket, items } = decoded;
-        if !wanted {
+        if !wanted || self.phase() == Phase::Stopped {
+            self.unwanted.extend(items.into_iter().filter_map(Item::into_object));
             return;
         }
         if ticket.staged {
             self.staging = ticket.attempt;
             items.into_iter().for_each(|item| self.staged.push(item));
+            self.unwanted.append(self.staged.passed_over());
         } else {
-            items.into_iter().for_each(|item| self.queue.push(item));
+            items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
         }
     }
 
@@ -741,14 +764,19 @@ impl<T> Informer<T> {
         self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
-            debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
             assert!(
                 !(receipt.first_list && self.preloaded),
                 "InformerConfig::preloaded is for a store that was given its state with Store::preload"
             );
+            debug_assert!(
+                receipt.first_list || self.preloaded,
+                "the store had something that this informer was not told of: give each informer a store of its own, and \
+                 InformerConfig::preloaded if it was preloaded"
+            );
             self.populated = true;
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
+                debug_assert!(!handler.attached, "a handler is attached once");
                 handler.attached = true;
                 let (id, begun) = (handler.id, handler.begun);
                 self.outputs.push_back(if begun { Output::Complete(id) } else { Output::Attach(id) });

@@ -132,9 +132,7 @@ impl Reader {
 
     fn talk(&self, request: &Request) -> Result<(), Fault> {
         let transport = &self.inner.client.transport;
-        if let Some(gate) = self.inner.core.gate() {
-            gate(request).map_err(|error| Fault::refused(&error).because(error))?;
-        }
+        self.inner.core.ask_gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         let outgoing = Outgoing::request(&transport.config, request)?;
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
         let mut answer = transport.exchange(&outgoing, &limits, self)?;

@@ -179,9 +179,7 @@ impl Drop for Leave<'_> {
 
 /// Sends a request and waits for the head of its answer; whether that is a watch's.
 async fn ask(runtime: &Inner, request: Request, events: &mpsc::Sender<Event>) -> Result<(Box<Answer>, bool), Fault> {
-    if let Some(gate) = runtime.core.gate() {
-        gate(&request).map_err(|error| Fault::refused(&error).because(error))?;
-    }
+    runtime.core.ask_gate(&request).map_err(|error| Fault::refused(&error).because(error))?;
     let connector = runtime.client.connector();
     let (id, within) = (request.id, request.connect_within);
     let made = connector.prepare(move |config| Outgoing::request(config, &request)).await;

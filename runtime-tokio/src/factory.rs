@@ -278,7 +278,8 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSynced`] after this time, with what each informer waits for; at once if one was never started.
+    /// [`Error::NotSynced`] after this time, with what each informer waits for; at once if one was never started, or if its
+    /// task died of a panic.
     /// [`Error::Stopped`] if the factory is. [`Error::WouldDeadlock`] inside a handler or reconciler.
     pub async fn synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
@@ -292,7 +293,7 @@ impl Factory {
         }
     }
 
-    /// The informers that have no complete list yet, and why.
+    /// The informers that have no complete list yet or whose driver died, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
         self.inner().core.lagging()
     }

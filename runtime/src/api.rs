@@ -79,7 +79,19 @@ impl ApiRequest {
         // A custom resource of one's own need not carry these two.
         if let (Value::Object(fields), Verb::Create | Verb::Update) = (&mut body, self.verb) {
             fields.entry("apiVersion").or_insert_with(|| self.resource.api_version().into());
-            fields.entry("kind").or_insert_with(|| self.resource.kind.clone().into());
+            let kind = fields.entry("kind").or_insert_with(|| self.resource.kind.clone().into());
+            if kind.as_str() == Some("") {
+                // The server would only say that a kind is missing.
+                let resource = &self.resource;
+                return Err(Error::Transport {
+                    request: self.describe(),
+                    reason: format!(
+                        "nothing was sent, as nobody said of which kind an object of {resource} is: set the `kind` of its \
+                         Resource (Resource::dynamic takes it), or write it into the object"
+                    ),
+                    source: None,
+                });
+            }
         }
         self.body = body.to_string().into_bytes();
         Ok(self)
@@ -192,9 +204,13 @@ impl ApiRequest {
     /// [`Error::Api`] for any code but 2xx, [`Error::Transport`] for an object that does not fit the type.
     pub fn read_object<T: Object>(&self, code: u16, body: &[u8]) -> Result<T, Error> {
         let body = self.read(code, body)?;
-        Codec::<T>::new(self.resource.clone()).build(body).map_err(|source| Error::Transport {
+        let resource = &self.resource;
+        Codec::<T>::new(resource.clone()).build(body).map_err(|source| Error::Transport {
             request: self.describe(),
-            reason: format!("the answer is no {}: {source}", self.resource.kind),
+            reason: match &*resource.kind {
+                "" => format!("the answer is no object of {resource}: {source}"),
+                kind => format!("the answer is no {kind}: {source}"),
+            },
             source: Some(Box::new(source)),
         })
     }
@@ -305,6 +321,32 @@ mod tests {
         let patch = ApiRequest::merge_patch_status(&CONFIG_MAPS, &Key::new("web", "a"), &json!({})).unwrap();
         assert_eq!(patch.describe(), "PATCH /api/v1/namespaces/web/configmaps/a/status");
         assert_eq!((patch.body.as_slice(), patch.content_type), (&b"{}"[..], "application/merge-patch+json"));
+    }
+
+    #[test]
+    fn an_object_whose_kind_nobody_said_is_not_sent_and_the_error_says_how_to_give_it() {
+        let unknown: Resource = "widgets.v1.example.com".parse().unwrap();
+        let object = json!({"metadata": {"name": "a"}});
+        let refused = ApiRequest::create(&unknown, "web", &object).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("POST /apis/example.com/v1/namespaces/web/widgets: nothing was sent, as nobody said")
+                && refused.contains("widgets.example.com")
+                && refused.contains("Resource::dynamic"),
+            "{refused}"
+        );
+        assert!(ApiRequest::update(&unknown, &Key::new("web", "a"), &object).is_err());
+        let mut known = unknown.clone();
+        known.kind = "Widget".into();
+        let said = json!({"kind": "Widget", "metadata": {"name": "a"}});
+        let made = [ApiRequest::create(&known, "web", &object), ApiRequest::create(&unknown, "web", &said)];
+        for made in made.map(Result::unwrap) {
+            assert_eq!(serde_json::from_slice::<Value>(&made.body).unwrap()["kind"], "Widget");
+        }
+        // A patch says what changes and no kind.
+        ApiRequest::merge_patch(&unknown, &Key::new("web", "a"), &json!({})).unwrap();
+        let get = ApiRequest::get(&unknown, &Key::new("web", "a")).unwrap();
+        let error = get.read_object::<informer_core::DynamicObject>(200, b"7").unwrap_err().to_string();
+        assert!(error.contains("the answer is no object of widgets.example.com: "), "{error}");
     }
 
     #[test]

@@ -88,7 +88,9 @@
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
 //! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
 //!
-//! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait.
+//! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait. What is inside
+//! the system's call to connect or to resolve a name cannot be ended and is not waited for: such a thread ends with its
+//! call, when the time to connect is over at the latest (10 s), and nothing comes of it.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -69,8 +69,9 @@ enum Tasks {
 }
 
 impl Inner {
-    /// The only place where tasks are made: each is counted until it is gone. Before the start it waits for the
-    /// runtime, after a stop it is dropped; there is no handle then.
+    /// The only place where tasks of a factory are made (those of HTTP/2 connections are the client's): each one that runs is
+    /// counted until it is gone. Before the start it waits for the runtime, not counted yet; after a stop it is dropped; there
+    /// is no handle then.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
         let refused = {
             let mut tasks = self.tasks.lock();

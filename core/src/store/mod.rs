@@ -35,8 +35,6 @@ mod def;
 mod freshness;
 mod index;
 mod postings;
-#[cfg(test)]
-mod quarantine;
 mod slots;
 mod staged;
 mod value;
@@ -870,6 +868,8 @@ pub struct RemovedIndex {
 
 #[cfg(test)]
 mod tests {
+    mod quarantine;
+
     use super::*;
     use crate::object::Uid;
     use alloc::vec;

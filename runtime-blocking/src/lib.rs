@@ -86,13 +86,17 @@
 //! | `informer-decode` | none, until a large batch comes; then up to one per processor | decodes together with the driver |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
-//! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
+//! | `informer-dial` | at most one per client, while a host name is resolved or a Unix socket opened | the system's call |
 //!
-//! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait. What is inside
-//! the system's call to connect or to resolve a name cannot be ended and is not waited for: such a thread ends with its
-//! call, when the time to connect is over at the latest (10 s), and nothing comes of it.
+//! The system's call cannot be interrupted. If it is not back in time, its thread is left behind, counted by nobody, until it
+//! returns; it runs no code of yours. Meanwhile the client begins no other one: who needs one waits for it, and fails with an
+//! error that says so. Nor can a TCP connection that is being opened: its thread is not waited for, and ends when the time to
+//! connect is over at the latest (10 s).
+//!
+//! [`Factory::stop`] ends all others and waits; dropping the last [`Factory`] ends them and does not wait.
 #![forbid(unsafe_code)]
 
+mod aside;
 mod client;
 mod connection;
 mod controller;

@@ -5,7 +5,7 @@ use crate::driver::drive;
 use crate::informer::Informer;
 use informer_core::{Object, Resource};
 use informer_runtime::controller::ControllerCore;
-use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Life, Lives};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
 use informer_runtime::roster::Leased;
 use informer_runtime::sync::{Arc, Mutex, Weak};
@@ -13,6 +13,7 @@ use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -63,33 +64,50 @@ pub(crate) struct Inner {
 /// Whether tasks can run.
 enum Tasks {
     /// Not before the start says on which runtime.
-    Waiting(Vec<Pin<Box<dyn Future<Output = ()> + Send>>>),
+    Waiting(Vec<Work>),
     Running(Handle),
     Stopped,
 }
 
+/// What a task does. On the heap by itself: an async block around it would hold it twice, before and while it is awaited.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Work that is counted. In this order: what it holds is dropped before its lives end.
+struct Task {
+    work: Work,
+    _lives: (Option<Life>, Life),
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.work.as_mut().poll(cx)
+    }
+}
+
 impl Inner {
-    /// The only place where tasks of a factory are made (those of HTTP/2 connections are the client's): each one that runs is
-    /// counted until it is gone. Before the start it waits for the runtime, not counted yet; after a stop it is dropped; there
-    /// is no handle then.
+    /// A task of the factory. Before the start it waits for the runtime, after a stop it is dropped; there is no handle then.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+        self.spawn_for(None, Box::pin(work))
+    }
+
+    /// The only place where tasks of a factory are made (those of HTTP/2 connections are the client's): each one that runs is
+    /// counted until it is gone, for the factory and for the informer whose `life` it is. One that waits for the start is not
+    /// counted yet.
+    pub(crate) fn spawn_for(&self, life: Option<Life>, work: Work) -> Option<AbortHandle> {
         let refused = {
             let mut tasks = self.tasks.lock();
             match &mut *tasks {
                 Tasks::Running(handle) => {
-                    // In this order: what the work holds is dropped before its life ends.
-                    let task = (work, self.core.lives().enter());
-                    let task = async move {
-                        let (work, _life) = task;
-                        work.await;
-                    };
+                    let task = Task { work, _lives: (life, self.core.lives().enter()) };
                     return Some(handle.spawn(task).abort_handle());
                 }
                 Tasks::Waiting(waiting) => {
-                    waiting.push(Box::pin(work));
+                    waiting.push(work);
                     return None;
                 }
-                Tasks::Stopped => work,
+                Tasks::Stopped => (work, life),
             }
         };
         drop(refused); // it may hold user code, whose drop must not find the lock taken
@@ -250,7 +268,7 @@ impl Factory {
             }
         };
         for work in waiting {
-            self.inner().spawn(work);
+            self.inner().spawn_for(None, work);
         }
         for informer in self.inner().core.take_unstarted() {
             self.inner().spawn(drive(Arc::clone(self.inner()), informer));

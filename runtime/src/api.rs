@@ -1,8 +1,12 @@
-//! The write client's calls without their transport: what is sent, and how an answer is read.
+//! The write client's calls without their transport: what is sent, how often, and how an answer is read.
 //!
-//! Adapters send an [`ApiRequest`] and hand the answer to [`ApiRequest::read`] or [`ApiRequest::read_object`].
+//! Adapters make a [`Call`] of an [`ApiRequest`], send what it says, and hand the answer to [`ApiRequest::read`] or
+//! [`ApiRequest::read_object`].
 
+use crate::Config;
 use crate::error::Error;
+use crate::fault::Fault;
+use crate::outgoing::Outgoing;
 use informer_core::decode::Codec;
 use informer_core::wire::{Status, Verb};
 use informer_core::{Key, Object, Resource};
@@ -178,12 +182,6 @@ impl ApiRequest {
         format!("{} {}", self.verb.method(), self.target)
     }
 
-    /// True if the answer says that the credentials are stale: they are then read anew and the call is sent once more,
-    /// and no more often than that.
-    pub fn wants_fresh_credentials(&self, code: u16) -> bool {
-        code == 401
-    }
-
     /// True if the call may be sent again when its connection broke before an answer came: doing it twice is the same
     /// as doing it once.
     pub fn is_repeatable(&self) -> bool {
@@ -215,6 +213,77 @@ impl ApiRequest {
             },
             source: Some(Box::new(source)),
         })
+    }
+}
+
+/// A request on its way to its answer: sent once, and once more with fresh credentials if the server refuses the first.
+///
+/// ```
+/// use informer_core::{Key, Resource};
+/// use informer_runtime::Config;
+/// use informer_runtime::api::{ApiRequest, Call};
+///
+/// let config = Config::from_url("http://10.0.0.1:8001")?;
+/// let mut call = Call::new(ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n"))?);
+/// let first = call.outgoing(&config)?;
+/// assert!(call.answered(401).is_none(), "it is to be sent again");
+/// let second = call.outgoing(&config)?;
+/// # let mut part = || -> Result<(), informer_runtime::fault::Fault> {
+/// call.part(b"{}")?;
+/// # Ok(()) };
+/// # part().unwrap();
+/// assert_eq!(call.answered(401), Some((401, b"{}".to_vec())));
+/// # Ok::<(), informer_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Call {
+    request: ApiRequest,
+    /// The credentials were refused once.
+    refused: bool,
+    body: Vec<u8>,
+}
+
+impl Call {
+    /// One that was not sent yet.
+    pub fn new(request: ApiRequest) -> Self {
+        Call { request, refused: false, body: Vec::new() }
+    }
+
+    /// What is to be sent next.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outgoing::call`].
+    pub fn outgoing(&self, config: &Config) -> Result<Outgoing, Error> {
+        Outgoing::call(config, &self.request, self.refused)
+    }
+
+    /// The next part of the answer's body came.
+    ///
+    /// # Errors
+    ///
+    /// If it has more than [`MAX_ANSWER`] bytes by now.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if self.body.len() + bytes.len() > MAX_ANSWER {
+            return Err(Fault::broken(format_args!("the answer has more than {MAX_ANSWER} bytes")));
+        }
+        self.body.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The answer is complete: its code and body, or `None` if the call is to be sent again.
+    pub fn answered(&mut self, code: u16) -> Option<(u16, Vec<u8>)> {
+        let body = std::mem::take(&mut self.body);
+        if code == 401 && !self.refused {
+            self.refused = true;
+            return None;
+        }
+        Some((code, body))
+    }
+
+    /// There is no answer.
+    pub fn failed(&self, fault: Fault) -> Error {
+        fault.into_error(self.request.describe())
     }
 }
 
@@ -288,6 +357,32 @@ mod tests {
         assert_eq!(body["preconditions"], json!({"uid": "u"}));
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
         assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn refused_credentials_are_read_anew_once() {
+        let config = Config::from_url("https://a").unwrap().with_client_certificate("cert", "key");
+        let mut call = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        let fresh = |call: &Call| call.outgoing(&config).unwrap().fresh;
+        assert!(!fresh(&call));
+        call.part(b"stale").unwrap();
+        assert_eq!(call.answered(401), None);
+        assert!(fresh(&call));
+        assert_eq!(call.answered(401), Some((401, Vec::new())));
+        let mut forbidden = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        assert_eq!(forbidden.answered(403), Some((403, Vec::new())));
+    }
+
+    #[test]
+    fn an_answer_has_a_bound() {
+        let mut call = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        let megabyte = vec![b'x'; 1 << 20];
+        for _ in 0..MAX_ANSWER / megabyte.len() {
+            call.part(&megabyte).unwrap();
+        }
+        let error = call.failed(call.clone().part(b"x").unwrap_err());
+        let text = "GET /api/v1/namespaces/web/configmaps/a: the answer has more than 67108864 bytes";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

@@ -584,7 +584,8 @@ impl<T> Store<T> {
     }
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
-    fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
+    fn replace(&mut self, mut staged: Staged<T>, done: &mut Committed<T>) {
+        staged.probe(|key| self.find_bytes(key));
         done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
@@ -691,7 +692,7 @@ impl<T> Store<T> {
         self.find_bytes(key.as_bytes())
     }
 
-    fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
+    pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
         let hash = self.hasher.hash_one(key);
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
     }

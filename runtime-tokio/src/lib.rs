@@ -27,6 +27,7 @@
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | a cache of your own objects, or a test without a server | [`Factory::fed`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
@@ -105,6 +106,7 @@ pub use informer_core::controller::{
     Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
+pub use informer_core::fed::Change;
 pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
@@ -120,6 +122,7 @@ pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
+pub use informer_runtime::feeder::{FedSpec, Feeder, Refusal, Refused};
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};

@@ -47,6 +47,7 @@
 //! ```
 
 use crate::factory::Life;
+use crate::feeder::Refusal;
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
@@ -56,6 +57,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
+use informer_core::fed::Fed;
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
@@ -144,7 +146,7 @@ pub(crate) struct InformerDriver<T> {
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
     detector: Option<Box<Detector<T>>>,
-    _life: Life,
+    life: Option<Life>,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
@@ -167,7 +169,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             unheard: 0,
             wall,
             detector,
-            _life: life,
+            life: Some(life),
         }
     }
 
@@ -266,6 +268,65 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             begin(&channel, self.inner.store.snapshot());
             self.attached.push(channel);
         }
+    }
+
+    /// For the part of it that ends when the informer does: of one that is fed, this driver may be kept longer.
+    pub(crate) fn take_life(&mut self) -> Option<Life> {
+        self.life.take()
+    }
+
+    /// Commits what is fed by hand, and tells handlers' rings; handlers that wait hear of it at the
+    /// [pause](Self::pause). Returns when the machine wants to be called again.
+    pub(crate) fn feed(&mut self, now: Time, fed: Fed<T>) -> Option<Time> {
+        self.machine.handle(now, Input::Fed(fed));
+        self.run(now)
+    }
+
+    /// Does what is to be done where nothing is sent.
+    pub(crate) fn run(&mut self, now: Time) -> Option<Time> {
+        match self.work(now) {
+            IoAction::Wait(deadline) => deadline.map(|deadline| deadline.at),
+            IoAction::Send(_) | IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {
+                unreachable!("an informer that is fed has no request")
+            }
+        }
+    }
+
+    /// Why nothing can be fed now, if that is so.
+    pub(crate) fn refusal(&mut self, now: Time, list: bool) -> Option<Refusal> {
+        if self.machine.phase() == Phase::Stopped {
+            return Some(Refusal::Stopped);
+        }
+        if self.machine.is_held_up() {
+            // One that has room says so with a command, which may be on its way.
+            let mut handler = None;
+            for channel in &self.attached {
+                let full = channel.is_full();
+                self.machine.handle(now, Input::Backlog { id: channel.id(), full });
+                handler = handler.or_else(|| full.then(|| channel.name().to_string()));
+            }
+            if let Some(handler) = handler {
+                return Some(Refusal::Full { handler });
+            }
+        }
+        (!list && !self.machine.has_synced()).then_some(Refusal::NoList)
+    }
+
+    /// The first handler that the informer waits for.
+    pub(crate) fn full(&self) -> Option<&str> {
+        self.attached.iter().find(|channel| channel.is_full()).map(|channel| channel.name())
+    }
+
+    /// Nothing more comes for a while: handlers hear of what came, and nothing is kept.
+    pub(crate) fn pause(&mut self) {
+        self.wake();
+        self.replaced.clear();
+    }
+
+    /// Ends it, as the adapter's `Stop` does.
+    pub(crate) fn end(&mut self, now: Time) {
+        self.machine.handle(now, Input::Stop);
+        self.run(now);
     }
 
     fn finish(&mut self) {

@@ -11,7 +11,7 @@
 //! [`join`]: DecodeJob::join
 
 use crate::object::{DecodeError, Key, KeyRef, Obj, Object, Resource, UidRef, Version, VersionRef};
-use crate::store::{Fresh, IndexDef, Slot, Store};
+use crate::store::{Fresh, IndexDef, Slot, Source, Store, Values};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
@@ -421,8 +421,17 @@ impl<T> Clone for Indexers<T> {
 impl<T> Indexers<T> {
     /// Computes the values of one object: user code.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
-        let values = self.list.iter().map(|index| index.values(&object)).collect();
-        Fresh { object, values, generation: self.generation, same: None }
+        Fresh { values: self.values(&object), object, generation: self.generation, same: None }
+    }
+
+    /// The values of one object: user code, if [there is some](Self::run_user_code).
+    pub(crate) fn values(&self, object: &Obj<T>) -> SmallVec<[Values; 1]> {
+        self.list.iter().map(|index| index.values(object)).collect()
+    }
+
+    /// False if the store reads all values from the key.
+    pub(crate) fn run_user_code(&self) -> bool {
+        self.list.iter().any(|index| *index.source() != Source::Namespace)
     }
 }
 

@@ -126,7 +126,7 @@ pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
 /// After how many notifications handlers that wait are woken, even if the driver has more for them at once: a handler that
 /// wakes up for each commit of a burst sleeps and wakes more than it works, and one that sleeps for long is late.
-const WAKE_AFTER: usize = 256;
+const WAKE_AFTER: usize = 512;
 
 /// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
 /// by half a millisecond in a second.
@@ -278,6 +278,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
     /// Commits what is fed by hand, and tells handlers' rings; handlers that wait hear of it at the
     /// [pause](Self::pause). Returns when the machine wants to be called again.
     pub(crate) fn feed(&mut self, now: Time, fed: Fed<T>) -> Option<Time> {
+        self.replaced.drop_passed(1);
         self.machine.handle(now, Input::Fed(fed));
         self.run(now)
     }
@@ -317,10 +318,12 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         self.attached.iter().find(|channel| channel.is_full()).map(|channel| channel.name())
     }
 
-    /// Nothing more comes for a while: handlers hear of what came, and nothing is kept.
-    pub(crate) fn pause(&mut self) {
+    /// Handlers hear of what came. What it has replaced is kept for who feeds next only if `more` may well come at once.
+    pub(crate) fn pause(&mut self, more: bool) {
         self.wake();
-        self.replaced.clear();
+        if !more {
+            self.replaced.clear();
+        }
     }
 
     /// Ends it, as the adapter's `Stop` does.

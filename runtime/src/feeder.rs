@@ -16,6 +16,10 @@
 //!
 //! Nothing that is fed gets lost: what cannot be taken comes back with the error ([`Refused`]).
 //!
+//! What changes have replaced is dropped by whoever feeds next, in place of the handler that was told of it last: that is
+//! cheaper, as long as many come. After a call of fewer than [`COMMIT_EVENTS`] changes nothing is kept for that, and after
+//! a larger one until an adapter has had a turn without work, which is some seconds.
+//!
 //! ```
 //! use informer_core::fed::Change;
 //! use informer_core::{Key, Obj, Resource, Uid, Version};
@@ -373,6 +377,8 @@ struct Turn<'a, T: Send + Sync + 'static> {
     driver: Option<Box<InformerDriver<T>>>,
     /// When the machine wants to be called again, if this thread has asked it.
     due: Option<Time>,
+    /// As much was fed as a busy source has: more may well come at once.
+    busy: bool,
     /// The thread was unwinding before.
     unwinds: bool,
 }
@@ -409,7 +415,7 @@ impl<T: Send + Sync + 'static> Seat<T> {
     }
 
     fn turn(&self, driver: Box<InformerDriver<T>>) -> Turn<'_, T> {
-        Turn { seat: self, driver: Some(driver), due: None, unwinds: std::thread::panicking() }
+        Turn { seat: self, driver: Some(driver), due: None, busy: false, unwinds: std::thread::panicking() }
     }
 
     /// The adapter is gone: whoever has the driver ends it, or it ends here.
@@ -444,6 +450,7 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
     }
 
     fn feed(&mut self, mut fed: Fed<T>, inner: &Inner<T>) {
+        self.busy |= !fed.is_list() && fed.len() >= COMMIT_EVENTS;
         let indexers = inner.store.read(|store| {
             fed.probe(store);
             store.indexers()
@@ -467,7 +474,7 @@ impl<T: Send + Sync + 'static> Drop for Turn<'_, T> {
             seat.shared.wake.notify();
             return;
         }
-        driver.pause();
+        driver.pause(self.busy);
         let mut place = seat.place.lock();
         if place.ended {
             drop(place);
@@ -535,6 +542,12 @@ impl<T: Send + Sync + 'static> Drive for FedDrive<T> {
             self.seat.place.lock().promised = deadline.map(|deadline| deadline.at);
         }
         action
+    }
+
+    fn rest(&mut self) {
+        if let Some(mut turn) = self.seat.try_take() {
+            turn.driver_mut().rest();
+        }
     }
 
     fn is_stopped(&self) -> bool {

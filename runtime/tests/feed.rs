@@ -386,14 +386,28 @@ fn a_driver_that_panics_ends_its_informer_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn nothing_of_what_was_replaced_is_kept() {
-    let (_factory, informer, feeder) = fed();
+fn nothing_of_what_was_replaced_is_kept_for_long() {
+    let many = |feeder: &Feeder<u32>, from| feeder.apply_all((from..from + 500).map(|n| applied("a", n))).unwrap();
+    let (factory, informer, feeder) = fed();
     let (_, mut handler) = informer.channel(HandlerOptions::default());
+    let mut adapter = factory.take_unstarted().remove(0);
     let first = light("a", 1);
     feeder.list([first.clone()], at("1")).unwrap();
-    feeder.apply_all((2..500).map(|version| applied("a", version))).unwrap();
+    feeder.apply(applied("a", 2)).unwrap();
     told(&mut handler);
-    assert!(Obj::is_last(&first), "not even by the driver");
+    assert!(Obj::is_last(&first), "after one change");
+
+    let second = informer.lister().get(&Key::new("hall", "a")).unwrap();
+    many(&feeder, 3);
+    told(&mut handler);
+    adapter.rest();
+    assert!(Obj::is_last(&second), "after many, when an adapter has nothing to do");
+
+    let third = informer.lister().get(&Key::new("hall", "a")).unwrap();
+    many(&feeder, 503);
+    told(&mut handler);
+    many(&feeder, 1_003);
+    assert!(Obj::is_last(&third), "after many, when more come");
 }
 
 #[test]

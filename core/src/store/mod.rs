@@ -82,11 +82,12 @@ impl<T> Fresh<T> {
         if self.generation == indexers.generation {
             return Ok(());
         }
-        let mut again = None;
-        let ran = guard.run(&mut || again = Some(indexers.fresh(self.object.clone())));
-        match (ran, again) {
-            (Ok(()), Some(again)) => {
-                *self = Fresh { same: self.same, ..again };
+        let mut values = None;
+        let mut compute = || values = Some(indexers.values(&self.object));
+        let ran = if indexers.run_user_code() { guard.run(&mut compute) } else { Ok(compute()) };
+        match (ran, values) {
+            (Ok(()), Some(values)) => {
+                (self.values, self.generation) = (values, indexers.generation);
                 Ok(())
             }
             (ran, _) => {

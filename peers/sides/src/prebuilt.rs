@@ -13,7 +13,7 @@ use informer_blocking::{
 use informer_peers::cache::Tiny;
 
 /// Changes of one call.
-pub const AT_ONCE: usize = 256;
+pub const AT_ONCE: usize = 1_024;
 
 /// An informer and what feeds it.
 pub struct Prebuilt {

@@ -5,9 +5,10 @@
 //!                 └── recall ──► [ place ] ◄── claim each step ──────┘
 //! ```
 //!
-//! A handler takes the lock once per batch, and claims each notification by moving the shared place on. So the driver
-//! knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is removed.
-//! A claim that comes too late fails, and the handler asks its ring again.
+//! A handler takes the lock once per batch, and claims the next few notifications by moving the shared place on. So the
+//! driver knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is
+//! removed. A claim that comes too late fails, and the handler asks its ring again. What was claimed before a removal is
+//! not delivered after it: the handler looks before each one.
 
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -81,6 +82,8 @@ pub struct Channel<T> {
     /// How far the handler has come in what it was lent; [`NOTHING_LENT`] if it may walk no further. Everyone but the
     /// handler's own claims changes it under the lock of `buffer`.
     place: AtomicUsize,
+    /// How many are claimed at once.
+    claim: usize,
     signal: Signal,
     shared: Arc<Shared>,
     /// Tells the driver that a full ring has room again, or that nobody takes from it any more.
@@ -94,6 +97,13 @@ struct Buffer<T> {
     /// The handler found nothing, and waits for the signal or is about to.
     parked: bool,
 }
+
+/// The most notifications that a handler claims at once: to claim costs more than all else that is done for one.
+const CLAIM: usize = 8;
+
+/// A handler with a small bound claims less, down to each one alone: what is claimed does not count against the bound, and
+/// is not merged.
+const CLAIM_OF_LIMIT: usize = 128;
 
 /// More notifications than fit into a batch, and more places than a snapshot has.
 const NOTHING_LENT: usize = usize::MAX;
@@ -124,9 +134,11 @@ struct Shared {
 
 impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
+        let limit = options.overflow.limit().unwrap_or(usize::MAX);
         Channel {
             buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false }),
             place: AtomicUsize::new(NOTHING_LENT),
+            claim: (limit / CLAIM_OF_LIMIT).clamp(1, CLAIM),
             driver,
             signal: Signal::new(),
             shared: Arc::new(Shared {
@@ -276,6 +288,8 @@ pub struct Deliveries<T> {
     channel: Arc<Channel<T>>,
     /// What is delivered now, and what may follow it.
     walk: Option<Walk<T>>,
+    /// Up to this place of the walk everything is ours, unless the handler is closed.
+    claimed: usize,
 }
 
 /// What is to be delivered.
@@ -319,7 +333,7 @@ enum Found {
 
 impl<T> Deliveries<T> {
     pub(crate) fn new(channel: Arc<Channel<T>>) -> Self {
-        Deliveries { channel, walk: None }
+        Deliveries { channel, walk: None, claimed: 0 }
     }
 
     /// The next thing, if there is one. Asking for it says that the one before is done with. Takes no lock as long as it
@@ -338,8 +352,17 @@ impl<T> Deliveries<T> {
                 drop_quietly(passed);
             }
             let from = walk.place();
-            if walk.advance().is_some_and(|to| self.channel.claim(from, to)) {
-                return Found::Notification;
+            if from < self.claimed {
+                if !self.channel.shared.closed.load(Ordering::Acquire) {
+                    walk.advance();
+                    return Found::Notification;
+                }
+            } else if walk.advance().is_some() {
+                let to = walk.reach(self.channel.claim - 1);
+                if self.channel.claim(from, to) {
+                    self.claimed = to;
+                    return Found::Notification;
+                }
             }
         }
         // Until the ring has let go of it, too: what is dropped is dropped here, and not under the ring's lock.
@@ -364,6 +387,7 @@ impl<T> Deliveries<T> {
                 if buffer.ring.is_lent() {
                     self.channel.place.store(walk.place(), Ordering::Release);
                 }
+                self.claimed = walk.place();
                 self.walk = Some(walk);
                 Found::Notification
             }
@@ -509,7 +533,8 @@ impl Registration {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// Changes that wait for the handler. The initial state and a resync are not counted: they are walks over the cache,
+    /// Changes that wait for the handler, without the few that it has claimed together with the one that it is told of. The
+    /// initial state and a resync are not counted: they are walks over the cache,
     /// and no entries; [`has_synced`](Self::has_synced) says when the first is over.
     pub fn pending(&self) -> usize {
         (self.count)().0

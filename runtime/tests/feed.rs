@@ -386,6 +386,60 @@ fn a_driver_that_panics_ends_its_informer_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn what_a_handler_has_claimed_is_not_delivered_once_it_is_removed() {
+    let (_factory, informer, feeder) = fed();
+    let own = Arc::new(OnceLock::<informer_runtime::handler::Registration>::new());
+    let (mine, seen) = (Arc::clone(&own), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&seen);
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), move |_| {
+        if counted.fetch_add(1, Ordering::Relaxed) + 1 == 3 {
+            mine.get().unwrap().remove();
+        }
+    });
+    own.set(registration).unwrap();
+    feeder.list([], at("1")).unwrap();
+    feeder.apply_all((2..66).map(|version| applied("a", version))).unwrap();
+    while matches!(handler.step(), informer_runtime::informer::Step::Delivered) {}
+    assert_eq!(seen.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_handler_that_falls_behind_while_it_walks_a_batch_sees_an_unbroken_chain() {
+    for taken in 0..70 {
+        let (_factory, informer, feeder) = fed();
+        let (registration, mut handler) = informer.channel(HandlerOptions::default());
+        feeder.list([light("a", 1)], at("1")).unwrap();
+        feeder.apply_all((2..200).map(|version| applied("a", version))).unwrap();
+        let mut last = 0;
+        let mut follow = |most: usize, handler: &mut Deliveries<u32>| {
+            let mut seen = 0;
+            while seen < most {
+                match handler.try_next() {
+                    Next::Delivery(informer_runtime::handler::Delivery::Notification(notification)) => {
+                        let updated = if let informer_core::listener::Notification::Updated { old, .. } = notification {
+                            Some(**old)
+                        } else {
+                            None
+                        };
+                        let old = updated.unwrap_or(0);
+                        assert_eq!(old, last, "after {taken}: {notification}");
+                        last = **notification.object();
+                        seen += 1;
+                    }
+                    Next::Delivery(informer_runtime::handler::Delivery::Synced) => {}
+                    Next::Empty(_) | Next::Closed => break,
+                }
+            }
+            last
+        };
+        follow(taken, &mut handler);
+        feeder.apply_all((200..3_000).map(|version| applied("a", version))).unwrap();
+        assert!(registration.stats().merged > 1_000 && registration.pending() < 1_100);
+        assert_eq!(follow(usize::MAX, &mut handler), 2_999);
+    }
+}
+
+#[test]
 fn nothing_of_what_was_replaced_is_kept_for_long() {
     let many = |feeder: &Feeder<u32>, from| feeder.apply_all((from..from + 500).map(|n| applied("a", n))).unwrap();
     let (factory, informer, feeder) = fed();

@@ -60,6 +60,15 @@ impl<T> Walk<T> {
         self.at
     }
 
+    /// The place behind the current one and as many as are there behind it, at most `most`: in a batch. What is taken from a
+    /// snapshot is made one by one.
+    pub fn reach(&self, most: usize) -> usize {
+        match &self.source {
+            Source::Batch(batch) => batch.len().min(self.at + most),
+            Source::Replay(_) | Source::Resync(_) | Source::One => self.at,
+        }
+    }
+
     /// Goes on to the next one, and says the place behind it; `None` at the end.
     pub fn advance(&mut self) -> Option<usize> {
         match &self.source {

@@ -82,9 +82,9 @@ impl<T> Fresh<T> {
         if self.generation == indexers.generation {
             return Ok(());
         }
+        let guard = if indexers.run_user_code() { guard } else { &NoGuard };
         let mut values = None;
-        let mut compute = || values = Some(indexers.values(&self.object));
-        let ran = if indexers.run_user_code() { guard.run(&mut compute) } else { Ok(compute()) };
+        let ran = guard.run(&mut || values = Some(indexers.values(&self.object)));
         match (ran, values) {
             (Ok(()), Some(values)) => {
                 (self.values, self.generation) = (values, indexers.generation);

@@ -124,10 +124,6 @@ pub trait Drive: Send {
 /// sleep by, and nothing else wakes one whose watch is half-open since. Waking up costs a few microseconds.
 pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
-/// After how many notifications handlers that wait are woken, even if the driver has more for them at once: a handler that
-/// wakes up for each commit of a burst sleeps and wakes more than it works, and one that sleeps for long is late.
-const WAKE_AFTER: usize = 512;
-
 /// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
 /// by half a millisecond in a second.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -141,8 +137,8 @@ pub(crate) struct InformerDriver<T> {
     attached: Vec<Arc<Channel<T>>>,
     span: Span,
     replaced: Replaced<T>,
-    /// Notifications for which handlers were not woken yet.
-    unheard: usize,
+    /// There are notifications that handlers may not know of.
+    unheard: bool,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
     detector: Option<Box<Detector<T>>>,
@@ -166,7 +162,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             attached,
             span,
             replaced,
-            unheard: 0,
+            unheard: false,
             wall,
             detector,
             life: Some(life),
@@ -208,7 +204,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
     /// Wakes the handlers that wait, if there is something new.
     fn wake(&mut self) {
-        if std::mem::take(&mut self.unheard) > 0 {
+        if std::mem::take(&mut self.unheard) {
             self.attached.iter().for_each(|channel| channel.wake());
         }
     }
@@ -223,10 +219,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Pushed::Fallen => fallen.push(Arc::clone(channel)),
             }
         }
-        self.unheard += batch.len();
-        if self.unheard >= WAKE_AFTER {
-            self.wake();
-        }
+        self.unheard = true;
         for channel in fallen {
             channel.disconnect();
             self.shared.observe(&Observed::HandlerDisconnected { handler: channel.name() });

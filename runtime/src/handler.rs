@@ -84,6 +84,8 @@ pub struct Channel<T> {
     place: AtomicUsize,
     /// How many are claimed at once.
     claim: usize,
+    /// How many may wait before the handler is woken.
+    wake_after: usize,
     signal: Signal,
     shared: Arc<Shared>,
     /// Tells the driver that a full ring has room again, or that nobody takes from it any more.
@@ -96,7 +98,14 @@ struct Buffer<T> {
     ring: Ring<T>,
     /// The handler found nothing, and waits for the signal or is about to.
     parked: bool,
+    /// Notifications that came since then.
+    unheard: usize,
 }
+
+/// After how many notifications of a burst a handler that waits is woken, even if its driver has more for it at once: one
+/// that wakes up for each commit sleeps and wakes more than it works. One that keeps less exactly is woken when half of that
+/// waits, so that it comes in time.
+const WAKE_AFTER: usize = 2 * 1024;
 
 /// The most notifications that a handler claims at once: to claim costs more than all else that is done for one.
 const CLAIM: usize = 8;
@@ -136,9 +145,10 @@ impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
         let limit = options.overflow.limit().unwrap_or(usize::MAX);
         Channel {
-            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false }),
+            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false, unheard: 0 }),
             place: AtomicUsize::new(NOTHING_LENT),
             claim: (limit / CLAIM_OF_LIMIT).clamp(1, CLAIM),
+            wake_after: WAKE_AFTER.min(limit / 2),
             driver,
             signal: Signal::new(),
             shared: Arc::new(Shared {
@@ -164,42 +174,50 @@ impl<T> Channel<T> {
     }
 
     pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.replay(snapshot));
+        self.fill(|buffer| buffer.ring.replay(snapshot));
         self.wake();
     }
 
     /// The initial state begins with what was preloaded, and is not complete.
     pub(crate) fn begin(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.begin(snapshot));
+        self.fill(|buffer| buffer.ring.begin(snapshot));
         self.wake();
     }
 
     /// The initial state is complete.
     pub(crate) fn complete(&self) {
-        self.fill(Ring::complete);
+        self.fill(|buffer| buffer.ring.complete());
         self.wake();
     }
 
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.resync(snapshot));
+        self.fill(|buffer| buffer.ring.resync(snapshot));
         self.wake();
     }
 
-    /// Adds changes. A handler that waits sees them when it is [woken](Self::wake).
+    /// Adds changes. A handler that waits is woken if that makes many; else it sees them when it is [woken](Self::wake).
     pub(crate) fn push(&self, batch: &Batch<T>) -> Pushed {
-        let pushed = self.fill(|ring| {
+        let Some((pushed, waits)) = self.fill(|buffer| {
+            let ring = &mut buffer.ring;
             self.look(ring);
             if !ring.fits(batch.len()) {
                 self.recall(ring);
             }
             ring.push_batch(batch);
-            match (ring.is_disconnected(), ring.is_full()) {
+            let pushed = match (ring.is_disconnected(), ring.is_full()) {
                 (true, _) => Pushed::Fallen,
                 (false, true) => Pushed::Full,
                 (false, false) => Pushed::Kept,
-            }
-        });
-        pushed.unwrap_or(Pushed::Kept)
+            };
+            buffer.unheard += batch.len();
+            (pushed, buffer.unheard > self.wake_after && std::mem::take(&mut buffer.parked))
+        }) else {
+            return Pushed::Kept;
+        };
+        if waits {
+            self.signal.notify();
+        }
+        pushed
     }
 
     /// True while more waits than [`Overflow::Pause`] allows.
@@ -208,12 +226,12 @@ impl<T> Channel<T> {
     }
 
     /// Nothing is put into the ring of a closed handler: nobody would take it out.
-    fn fill<R>(&self, fill: impl FnOnce(&mut Ring<T>) -> R) -> Option<R> {
+    fn fill<R>(&self, fill: impl FnOnce(&mut Buffer<T>) -> R) -> Option<R> {
         let mut buffer = self.buffer.lock();
         if self.shared.closed.load(Ordering::Acquire) {
             return None;
         }
-        Some(fill(&mut buffer.ring))
+        Some(fill(&mut buffer))
     }
 
     /// Wakes the handler if it waits and there is something for it.
@@ -393,7 +411,7 @@ impl<T> Deliveries<T> {
             }
             Some(_) => Found::Synced,
             None => {
-                buffer.parked = true;
+                (buffer.parked, buffer.unheard) = (true, 0);
                 Found::Empty(self.channel.signal.generation())
             }
         };

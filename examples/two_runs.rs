@@ -8,7 +8,6 @@
 //!
 //! A store without any informer is in the example `indexer_tour`.
 
-use informer_blocking::core::saved::Saved;
 use informer_blocking::{Client, Config, DynamicObject, Factory, InformerSpec, Key, Obj, Object, Resource, Seen};
 use informer_sim::{Served, Server};
 use serde_json::json;
@@ -73,9 +72,10 @@ fn first_run(served: &Served) -> Result<Vec<String>, Box<dyn Error>> {
 
 fn second_run(served: &Served, lines: &[String]) -> Result<Vec<String>, Box<dyn Error>> {
     let lines = lines.iter().map(String::as_str);
-    let saved = Saved::read("configmaps", lines, |json| DynamicObject::decode(json.as_bytes(), &config_maps()))?;
+    let spec = InformerSpec::<DynamicObject>::of(config_maps());
+    let saved = spec.read_saved(lines, |json| DynamicObject::decode(json.as_bytes(), &config_maps()))?;
     let factory = Factory::new(Client::connect(Config::from_url(&served.url())?)?);
-    let maps = factory.informer_with(InformerSpec::of(config_maps()).preloaded(saved));
+    let maps = factory.informer_with(spec.preloaded(saved));
     println!("second run: {} objects before any request", maps.lister().len());
     let (tell, told) = mpsc::channel();
     let registration = maps.handle(move |event| {

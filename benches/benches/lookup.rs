@@ -76,7 +76,7 @@ fn of_100_000(c: &mut Criterion) {
     let list = ListId::new("widgets", "", &LabelSelector::everything());
     group.bench_function("every object sorted, and cut into pages of 500", |b| {
         b.iter(|| {
-            let objects = Lister::new(&store).select_namespace("").detach().into_objects();
+            let objects = Lister::new(&store).select_namespace("").detach().into_objects().into_vec();
             View::new(list, 1, store.version().to_version(), objects).pages(500).count()
         });
     });

@@ -169,7 +169,7 @@ impl<T> Bench<T> {
                 Output::Notice(Notice::Failure(failure)) if !self.expired => panic!("not in the script: {failure:?}"),
                 Output::Wait(_) => break,
                 // The watch that a relist ends, phases, and the like.
-                Output::Cancel(_) | Output::Notice(_) => {}
+                Output::Cancel(_) | Output::Notice(_) | Output::Unwanted(_) => {}
                 Output::Pause(_) | Output::Resume(_) | Output::Detach(_) | Output::Resync(_) | _ => {
                     panic!("not in the script: a body that is decoded at once is never paused, and no handler leaves")
                 }

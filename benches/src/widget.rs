@@ -35,7 +35,7 @@ impl Widget {
     /// The same with one more label.
     #[must_use]
     pub fn with_label(mut self, name: &str, value: &str) -> Self {
-        self.metadata.labels.insert(name.to_string(), value.to_string());
+        self.metadata.labels.insert(name, value);
         self
     }
 

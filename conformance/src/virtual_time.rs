@@ -334,7 +334,7 @@ impl<'a> World<'a> {
                 Output::Notice(Notice::Failure(failure)) => {
                     self.outcome.errors.push(translate::error(self.now.as_millis(), &failure));
                 }
-                Output::Notice(_) => {}
+                Output::Unwanted(_) | Output::Notice(_) => {}
                 Output::Wait(deadline) => {
                     self.deadline = deadline.map(|deadline| {
                         assert!(deadline.at > self.now, "{:?}: {deadline:?} is not later than now", self.now);

@@ -1,7 +1,7 @@
 //! [`Acknowledged`]: changes that count only when somebody has said that they are dealt with.
 //!
 //! ```text
-//! notification ─► tell ─► queue of keys ─► take ─► Item ─► answer ─► done, given up: until the key changes again
+//! notification ─► tell ─► queue of keys ─► take ─► Given ─► answer ─► done, given up: until the key changes again
 //!                                           ▲                 └────► retry, no answer: after a backoff ─┐
 //!                                           └───────────────────────────────────────────────────────────┘
 //! ```
@@ -51,6 +51,8 @@
 use crate::controller::{Controller, ControllerConfig, Counts, Finished, Run, Verdict};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj};
+#[cfg(debug_assertions)]
+use crate::queue::CHECKED;
 use crate::queue::QueueConfig;
 use crate::shown::Shown;
 use crate::time::{Deadline, Time};
@@ -60,14 +62,14 @@ use hashbrown::HashSet;
 
 /// What is to be dealt with of one key. It must come back with [`Acknowledged::answer`], or its key is never given again.
 #[must_use = "answer it with `Acknowledged::answer`, or its key is never given again"]
-pub struct Item<T> {
+pub struct Given<T> {
     run: Run,
     object: Option<Obj<T>>,
     last: Option<Obj<T>>,
     initial: bool,
 }
 
-impl<T> Item<T> {
+impl<T> Given<T> {
     /// Namespace and name.
     pub fn key(&self) -> &Key {
         self.run.key()
@@ -94,7 +96,7 @@ impl<T> Item<T> {
     }
 }
 
-impl<T> fmt::Debug for Item<T> {
+impl<T> fmt::Debug for Given<T> {
     /// Identities only: a value may hold a Secret's data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.object, &self.last) {
@@ -123,7 +125,8 @@ impl<T> Acknowledged<T> {
     /// A stream that was told nothing yet.
     pub fn new(config: QueueConfig) -> Self {
         let seed = config.seed;
-        let mut controller = Controller::new(ControllerConfig { workers: usize::MAX, queue: config });
+        let mut controller =
+            Controller::new(ControllerConfig { queue: config, ..ControllerConfig::new(seed).workers(usize::MAX) });
         controller.open();
         Acknowledged {
             controller,
@@ -151,6 +154,7 @@ impl<T> Acknowledged<T> {
             self.initial.insert(key.to_key());
         }
         _ = self.controller.enqueue(now, key.to_key());
+        self.check_step();
     }
 
     /// The last of the initial state was told; also if there was nothing of it.
@@ -167,7 +171,7 @@ impl<T> Acknowledged<T> {
 
     /// The next item, with its object as `look` finds it in the cache. `None` if no key waits, or all that wait are in
     /// somebody's hands or wait for a retry.
-    pub fn take(&mut self, now: Time, mut look: impl FnMut(&Key) -> Option<Obj<T>>) -> Option<Item<T>> {
+    pub fn take(&mut self, now: Time, mut look: impl FnMut(&Key) -> Option<Obj<T>>) -> Option<Given<T>> {
         // Ends: each round takes a ready key, and none becomes ready meanwhile.
         loop {
             let run = self.controller.next(now)?;
@@ -178,7 +182,8 @@ impl<T> Acknowledged<T> {
             };
             if object.is_some() || last.is_some() {
                 let initial = self.initial.contains(run.key());
-                return Some(Item { run, object, last, initial });
+                self.check_step();
+                return Some(Given { run, object, last, initial });
             }
             // Came and went unseen, or its end is dealt with.
             self.skipped += 1;
@@ -192,16 +197,22 @@ impl<T> Acknowledged<T> {
     /// # Panics
     ///
     /// If the item is another stream's.
-    pub fn answer(&mut self, now: Time, item: Item<T>, verdict: Verdict) -> Finished {
+    pub fn answer(&mut self, now: Time, item: Given<T>, verdict: Verdict) -> Finished {
         let settled = match verdict {
             Verdict::Done | Verdict::GiveUp(_) => true,
-            Verdict::RequeueAfter(_) | Verdict::Retry(_) | Verdict::Panicked(_) | Verdict::Unanswered => false,
+            Verdict::RequeueAfter(_)
+            | Verdict::Retry(_)
+            | Verdict::Panicked(_)
+            | Verdict::Unanswered
+            | Verdict::CutShort(_) => false,
         };
         if settled && item.object.is_none() {
             self.given.remove(item.key());
         }
         self.initial.remove(item.key());
-        self.controller.finished(now, item.run, verdict)
+        let finished = self.controller.finished(now, item.run, verdict);
+        self.check_step();
+        finished
     }
 
     /// When to call [`take`](Self::take) again if nothing else happens: a key is to be retried.
@@ -244,6 +255,25 @@ impl<T> Acknowledged<T> {
     /// If the stream is broken, with a message that names the rule.
     pub fn check(&self) {
         self.controller.check();
+        self.check_initial();
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check_step(&self) {}
+
+    /// After every call of a debug build, if few keys are of the initial state; controller and queue check themselves.
+    #[cfg(debug_assertions)]
+    fn check_step(&self) {
+        if self.initial.capacity() <= 2 * CHECKED {
+            self.check_initial();
+        }
+    }
+
+    fn check_initial(&self) {
+        // What is told after a stop is not queued, and the stream then is never synced.
+        if self.controller.queue().is_shutting_down() {
+            return;
+        }
         for key in &self.initial {
             assert!(self.controller.state(key).is_some(), "{key} holds the sync up and is not waiting");
         }
@@ -312,7 +342,7 @@ mod tests {
             }
         }
 
-        fn take(&self, stream: &mut Acknowledged<u64>, now: Time) -> Option<Item<u64>> {
+        fn take(&self, stream: &mut Acknowledged<u64>, now: Time) -> Option<Given<u64>> {
             stream.take(now, |key| self.live.get(key).cloned())
         }
     }
@@ -325,7 +355,18 @@ mod tests {
         Verdict::Retry(String::from("no"))
     }
 
-    fn shown(item: &Item<u64>) -> String {
+    #[test]
+    fn what_is_told_after_a_stop_is_never_given_and_never_synced() {
+        let mut stream = stream();
+        stream.stop();
+        let initial = Notification::Added { object: object("a", 1), initial: true, cause: Cause::List };
+        stream.tell(Time::ZERO, &initial);
+        stream.told_initial();
+        assert!(stream.take(Time::ZERO, |_| Some(object("a", 1))).is_none() && !stream.poll_synced());
+        stream.check();
+    }
+
+    fn shown(item: &Given<u64>) -> String {
         format!("{item:?}")
     }
 
@@ -341,9 +382,9 @@ mod tests {
                 world.put(&format!("i{name}"), true);
             }
             let (mut left, mut synced) = (world.untold.len(), 0);
-            let (mut hands, mut view) = (Vec::<Item<u64>>::new(), BTreeMap::<Key, u64>::new());
+            let (mut hands, mut view) = (Vec::<Given<u64>>::new(), BTreeMap::<Key, u64>::new());
             let answer =
-                |stream: &mut Acknowledged<u64>, view: &mut BTreeMap<Key, u64>, now, item: Item<u64>, verdict| {
+                |stream: &mut Acknowledged<u64>, view: &mut BTreeMap<Key, u64>, now, item: Given<u64>, verdict| {
                     match (&verdict, item.object()) {
                         (Verdict::Done | Verdict::GiveUp(_), None) => _ = view.remove(item.key()),
                         (_, None) => assert!(view.contains_key(item.key()), "seed {seed}: {item:?} was never given"),

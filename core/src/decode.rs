@@ -11,7 +11,7 @@
 //! [`join`]: DecodeJob::join
 
 use crate::object::{DecodeError, Key, KeyRef, Obj, Object, Resource, UidRef, Version, VersionRef};
-use crate::store::{Fresh, IndexDef, Slot, Source, Store, Values};
+use crate::store::{AllValues, Fresh, IndexDef, Slot, Source, Store};
 use crate::wire::{ItemKind, RawBatch, RawItem, clip, excerpt};
 use alloc::format;
 use alloc::string::String;
@@ -126,6 +126,17 @@ pub(crate) enum Item<T> {
     Gone { known: Option<Slot>, gone: Gone<T> },
     /// An object that could not be built. It counts as present.
     Bad { known: Option<Slot>, bad: BadItem },
+}
+
+impl<T> Item<T> {
+    /// The object, if one was built: for who drops it elsewhere.
+    pub(crate) fn into_object(self) -> Option<Obj<T>> {
+        match self {
+            Item::Fresh { fresh, .. } => Some(fresh.object),
+            Item::Gone { gone: Gone::Last(last), .. } => Some(last),
+            Item::Gone { gone: Gone::Named { .. }, .. } | Item::Unchanged(_) | Item::Bad { .. } => None,
+        }
+    }
 }
 
 /// A deletion.
@@ -365,27 +376,44 @@ fn decode_item<T>(
     let built = match unfit(&raw, codec.resource()) {
         Some(reason) => Err(DecodeError::new(reason)),
         None => {
-            let mut built = None;
+            // Out here, so that an index function that panics does not drop the object while it unwinds: a second panic then
+            // would end the process.
+            let (mut made, mut values) = (None, None);
             let ran = guard.run(&mut || {
-                built = Some(codec.build(raw.json).map(|value| {
-                    let uid = UidRef::of(raw.uid);
-                    indexes.fresh(Obj::made(maker, raw.namespace, raw.name, uid, raw.version, value))
-                }));
+                let uid = UidRef::of(raw.uid);
+                let built = codec.build(raw.json);
+                let built = built.map(|value| Obj::made(maker, raw.namespace, raw.name, uid, raw.version, value));
+                if let Ok(object) = made.insert(built) {
+                    values = Some(indexes.values(object));
+                }
             });
-            match (ran, built) {
-                (Ok(()), Some(built)) => built,
-                (Ok(()), None) => Err(DecodeError::new("the guard did not run the decoder")),
-                (Err(panic), _) => Err(DecodeError::new(format_args!("user code panicked: {panic}"))),
+            match (ran, made, values) {
+                (Ok(()), Some(Ok(object)), Some(values)) => Ok(indexes.fresh_with(object, values)),
+                (Ok(()), Some(Err(error)), _) => Err(error),
+                (Ok(()), ..) => Err(DecodeError::new("the guard did not run the decoder")),
+                (Err(panic), made, _) => {
+                    drop_guarded(guard, made);
+                    Err(DecodeError::new(format_args!("user code panicked: {panic}")))
+                }
             }
         }
     };
     match (raw.kind, built) {
         (ItemKind::Deleted, Ok(fresh)) => Item::Gone { known, gone: Gone::Last(fresh.object) },
         (ItemKind::Deleted, Err(_)) => Item::Gone { known, gone: Gone::Named { key: key(), version: version() } },
-        (_, Ok(_)) if raw.version.is_empty() => bad(&"it has no metadata.resourceVersion"),
+        (_, Ok(fresh)) if raw.version.is_empty() => {
+            drop_guarded(guard, fresh);
+            bad(&"it has no metadata.resourceVersion")
+        }
         (_, Ok(fresh)) => Item::Fresh { known, fresh },
         (_, Err(error)) => bad(&error),
     }
+}
+
+/// Drops what nobody gets: code of the user's, whose panic harms nobody, and there is nobody to be told of it.
+pub(crate) fn drop_guarded<V>(guard: &dyn Guard, unfit: V) {
+    let mut unfit = Some(unfit);
+    let _ = guard.run(&mut || drop(unfit.take()));
 }
 
 /// Why an item is not even given to the decoder, if it is not.
@@ -400,9 +428,10 @@ pub(crate) fn foreign(raw: &RawItem<'_>, resource: &Resource) -> Option<String> 
     let wrong_kind = !raw.object_kind.is_empty() && !resource.kind.is_empty() && raw.object_kind != resource.kind;
     let wrong_version = !raw.api_version.is_empty() && !resource.is_api_version(raw.api_version);
     (wrong_kind || wrong_version).then(|| {
-        let (kind, of) = (&resource.kind, resource.api_version());
+        let kind = if resource.kind.is_empty() { "an object".into() } else { format!("a {}", resource.kind) };
+        let of = resource.api_version();
         let [its_kind, its_version] = [raw.object_kind, raw.api_version].map(|text| excerpt(text.as_bytes()));
-        format!("it is a {its_kind} of {its_version}, not a {kind} of {of}")
+        format!("it is a {its_kind} of {its_version}, not {kind} of {of}")
     })
 }
 
@@ -419,19 +448,25 @@ impl<T> Clone for Indexers<T> {
 }
 
 impl<T> Indexers<T> {
-    /// Computes the values of one object: user code.
+    /// Computes the values of one object: user code. Those of namespaces stand in the key.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
-        Fresh { values: self.values(&object), object, generation: self.generation, same: None }
+        let values = self.values(&object);
+        self.fresh_with(object, values)
     }
 
-    /// The values of one object: user code, if [there is some](Self::run_user_code).
-    pub(crate) fn values(&self, object: &Obj<T>) -> SmallVec<[Values; 1]> {
-        self.list.iter().map(|index| index.values(object)).collect()
+    /// What the store cannot read from the key.
+    pub(crate) fn values(&self, object: &Obj<T>) -> AllValues {
+        let computed = self.list.iter().filter(|index| *index.source() != Source::Namespace);
+        computed.map(|index| index.values(object)).collect()
     }
 
     /// False if the store reads all values from the key.
     pub(crate) fn run_user_code(&self) -> bool {
         self.list.iter().any(|index| *index.source() != Source::Namespace)
+    }
+
+    fn fresh_with(&self, object: Obj<T>, values: AllValues) -> Fresh<T> {
+        Fresh { object, values, generation: self.generation, same: None }
     }
 }
 
@@ -591,6 +626,16 @@ mod tests {
                 assert!(seen[0].starts_with(expected), "{json} as {kind:?}: {}", seen[0]);
             }
         }
+    }
+
+    #[test]
+    fn an_object_of_another_version_is_told_from_a_resource_whose_kind_is_not_known() {
+        let widgets: Resource = "widgets.v1.example.com".parse().unwrap();
+        let json = br#"{"kind":"Widget","apiVersion":"example.com/v2","metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let mut batch = RawBatch::new();
+        batch.push(ItemKind::Listed, json);
+        let reason = foreign(&batch.iter().next().unwrap(), &widgets).unwrap();
+        assert_eq!(reason, "it is a Widget of example.com/v2, not an object of example.com/v1");
     }
 
     /// C10: a deletion needs no body, only a name.

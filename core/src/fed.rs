@@ -70,7 +70,7 @@
 //!
 //! [`InformerConfig::fed`]: crate::informer::InformerConfig::fed
 
-use crate::decode::{BadItem, Gone, Guard, Indexers, Item};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, drop_guarded};
 use crate::object::{Obj, Version};
 use crate::store::{Fresh, Staged, Store};
 use alloc::vec::Vec;
@@ -117,6 +117,8 @@ impl<T> fmt::Debug for Change<T> {
 #[must_use = "it is in no cache before an informer was given it"]
 pub struct Fed<T> {
     items: Vec<Item<T>>,
+    /// Objects without a name: nobody gets them, and whoever drives drops them.
+    unfit: Vec<Obj<T>>,
     /// What a complete state stands for; `None` for changes.
     list: Option<Version>,
 }
@@ -125,21 +127,37 @@ impl<T> Fed<T> {
     /// A complete state that stands for `version`. Of a key that comes twice the last object counts. What the store has at
     /// the same uid and version stays, and nobody is told of it. An empty version is one that cannot be waited for.
     pub fn list(objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Self {
-        let listed = |object: Obj<T>| {
+        let mut fed = Fed { items: Vec::new(), unfit: Vec::new(), list: Some(version) };
+        for object in objects {
             // Whether the store has this very object is seen when it is committed: it may change until then.
             let same: Option<fn(&T, &T) -> bool> = if object.version().is_empty() { None } else { Some(|_, _| true) };
-            applied(object, same)
-        };
-        Fed { items: objects.into_iter().map(listed).collect(), list: Some(version) }
+            fed.apply(object, same);
+        }
+        fed
     }
 
     /// Changes, in the order in which they happened. The store stands for the version of the last one that has one.
     pub fn changes(changes: impl IntoIterator<Item = Change<T>>) -> Self {
-        let changed = |change| match change {
-            Change::Applied(object) => applied(object, None),
-            Change::Deleted(last) => Item::Gone { known: None, gone: Gone::Last(last) },
-        };
-        Fed { items: changes.into_iter().map(changed).collect(), list: None }
+        let changes = changes.into_iter();
+        let mut fed = Fed { items: Vec::with_capacity(changes.size_hint().0), unfit: Vec::new(), list: None };
+        for change in changes {
+            match change {
+                Change::Applied(object) => fed.apply(object, None),
+                Change::Deleted(last) => fed.items.push(Item::Gone { known: None, gone: Gone::Last(last) }),
+            }
+        }
+        fed
+    }
+
+    fn apply(&mut self, object: Obj<T>, same: Option<fn(&T, &T) -> bool>) {
+        let key = Obj::key_bytes(&object);
+        if key.is_empty() || key.ends_with(b"/") {
+            let bad = BadItem::new(None, object.version().to_version(), "it has no name");
+            self.items.push(Item::Bad { known: None, bad });
+            self.unfit.push(object);
+        } else {
+            self.items.push(Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } });
+        }
     }
 
     /// Looks which objects of a list the store has already: their index values need not be computed. Call it under the
@@ -165,7 +183,7 @@ impl<T> Fed<T> {
         for item in &mut self.items {
             if let Item::Fresh { known: None, fresh } = item {
                 if let Err(bad) = fresh.reindex(indexers, guard) {
-                    *item = Item::Bad { known: None, bad };
+                    drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
                 }
             }
         }
@@ -186,9 +204,15 @@ impl<T> Fed<T> {
         self.items.is_empty()
     }
 
+    /// All objects of it, for what comes too late.
+    pub(crate) fn give_up(self, unwanted: &mut Vec<Obj<T>>) {
+        unwanted.extend(self.items.into_iter().filter_map(Item::into_object).chain(self.unfit));
+    }
+
     /// What the queue is given.
-    pub(crate) fn into_work(self) -> FedWork<T> {
-        let Fed { items, list } = self;
+    pub(crate) fn into_work(mut self, unwanted: &mut Vec<Obj<T>>) -> FedWork<T> {
+        unwanted.append(&mut self.unfit);
+        let Fed { items, list, .. } = self;
         match list {
             Some(version) => {
                 let mut staged = Staged::unprobed();
@@ -209,15 +233,6 @@ impl<T> Fed<T> {
 pub(crate) enum FedWork<T> {
     List(Staged<T>, Version),
     Changes(Vec<Item<T>>),
-}
-
-fn applied<T>(object: Obj<T>, same: Option<fn(&T, &T) -> bool>) -> Item<T> {
-    let key = Obj::key_bytes(&object);
-    if key.is_empty() || key.ends_with(b"/") {
-        let bad = BadItem::new(None, object.version().to_version(), "it has no name");
-        return Item::Bad { known: None, bad };
-    }
-    Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } }
 }
 
 impl<T> fmt::Debug for Fed<T> {

@@ -7,7 +7,7 @@
 //! | no | added | yes | added, as it is |
 //! | no | updated | yes | added, not of the initial state |
 //! | yes | updated | yes | updated; `old` is what the handler has |
-//! | yes | updated | no | deleted; `object` and `old` are what the handler has |
+//! | yes | updated | no | deleted; `object` and `old` are what the handler has; of another incarnation: final state unknown |
 //! | yes | deleted | is not asked | deleted; `old` is what the handler has |
 //! | no | any | no | nothing |
 //!
@@ -41,6 +41,7 @@
 use crate::listener::{Cause, Notification};
 use crate::object::Obj;
 use crate::shown::Shown;
+use crate::store::same_incarnation;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
@@ -87,11 +88,12 @@ impl<T> Filter<T> {
                     Some(seen) if keeps => {
                         Some(Cow::Owned(Notification::Updated { old: seen, new: new.clone(), cause }))
                     }
+                    // That the one which the handler has is gone altogether, nobody saw, if another has taken its place.
                     Some(seen) => Some(Cow::Owned(Notification::Deleted {
+                        final_state_known: same_incarnation(seen.uid(), new.uid()),
                         object: seen.clone(),
                         old: seen,
                         cause,
-                        final_state_known: true,
                     })),
                     None if keeps => {
                         Some(Cow::Owned(Notification::Added { object: new.clone(), initial: false, cause }))

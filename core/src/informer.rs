@@ -13,8 +13,10 @@
 //! total order; draining late only delays. `handle` fires every timer that is due before it looks at the input. A
 //! spurious [`Input::Tick`] changes nothing; an answer with a stale id is dropped.
 //!
-//! Invariants, asserted after every input in debug builds: one effect (`Decode` or `Commit`) is out at a time, so the store changes in
-//! the order of the wire; a handler is attached exactly once, after a complete list is in the store.
+//! Invariants. One effect (`Decode` or `Commit`) is out at a time, so the store changes in the order of the wire: an answer
+//! that was not asked for panics. In debug builds it is asserted where it happens that at most one request is in flight
+//! (I27) and that a handler is attached once; after every input, that handlers are attached if and only if a complete list
+//! is in the store, and that work waits for nothing but an effect or a full handler.
 //!
 //! A whole life by hand:
 //!
@@ -72,10 +74,10 @@
 //! assert!(store.get("web/a").is_some() && ring.has_work() && informer.has_synced());
 //! ```
 
-use crate::decode::{DecodeJob, Decoded, Ticket, Trust};
+use crate::decode::{DecodeJob, Decoded, Item, Ticket, Trust};
 use crate::fed::{Fed, FedWork};
 use crate::fifo::{Queue, QueueKind};
-use crate::object::{Resource, Version};
+use crate::object::{Obj, Resource, Version};
 use crate::reflector::failure::subject;
 use crate::reflector::{Effect, End, Failure, Health, Phase, Reflector, ReflectorConfig, reason, why};
 use crate::rng::Rng;
@@ -247,6 +249,9 @@ pub enum Output<T> {
     Detach(HandlerId),
     /// Repeat the store as it is now to this handler.
     Resync(HandlerId),
+    /// Objects that came to nothing: of a list that was given up, or with a later word about their key, or at a stop. To
+    /// be dropped, which is code of the user's if their type says so: where a panic of it does no harm. Nothing is answered.
+    Unwanted(Vec<Obj<T>>),
     /// Something that a user may want to know.
     Notice(Notice),
     /// Nothing more to do until an input, or this deadline. The only place where a driver's timer comes from.
@@ -326,6 +331,8 @@ pub struct Informer<T> {
     held: Option<Held>,
     /// The request that has ended for the driver, and not yet for us.
     ended: Option<RequestId>,
+    /// The request that the driver carries out.
+    sent: Option<RequestId>,
     staged: Staged<T>,
     /// Whose items are in `staged`.
     staging: u64,
@@ -340,6 +347,8 @@ pub struct Informer<T> {
     /// A list was fed.
     begun: bool,
     populated: bool,
+    /// Objects to be handed out as [`Output::Unwanted`].
+    unwanted: Vec<Obj<T>>,
     outputs: VecDeque<Output<T>>,
     stats: Stats,
 }
@@ -381,6 +390,7 @@ impl<T> Informer<T> {
             paused: None,
             held: None,
             ended: None,
+            sent: None,
             staged: Staged::default(),
             staging: 0,
             refresh: None,
@@ -392,6 +402,7 @@ impl<T> Informer<T> {
             fed: config.fed,
             begun: false,
             populated: false,
+            unwanted: Vec::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -439,8 +450,14 @@ impl<T> Informer<T> {
             Input::Start => self.reflector.start(now),
             Input::Stop => {
                 self.reflector.stop();
-                self.work.clear();
+                for work in self.work.drain(..) {
+                    if let Work::Fed(fed) = work {
+                        fed.give_up(&mut self.unwanted);
+                    }
+                }
                 self.waiting_bytes = 0;
+                self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
+                self.queue.clear(&mut self.unwanted);
             }
             Input::Connected { id } => {
                 if self.is_current(id) {
@@ -529,6 +546,7 @@ impl<T> Informer<T> {
 
     /// The answer is over, as soon as all of its body is read.
     fn end(&mut self, now: Time, id: RequestId, end: &End) {
+        self.sent = None;
         match &mut self.held {
             Some(held) => {
                 held.end = Some(end.clone());
@@ -575,6 +593,9 @@ impl<T> Informer<T> {
             }
         }
         self.flow(now);
+        if !self.unwanted.is_empty() {
+            self.outputs.push_back(Output::Unwanted(core::mem::take(&mut self.unwanted)));
+        }
         self.check();
     }
 
@@ -611,11 +632,14 @@ impl<T> Informer<T> {
     fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send(request) => {
+                debug_assert_eq!(self.sent, None, "at most one request is in flight (I27)");
+                self.sent = Some(request.id);
                 self.stats.requests += 1;
                 self.paused = None;
                 self.outputs.push_back(Output::Send(request));
             }
             Effect::Cancel(id) => {
+                self.sent = None;
                 if self.paused == Some(id) {
                     self.paused = None;
                 }
@@ -658,7 +682,7 @@ impl<T> Informer<T> {
             *wanted &= !of_it(ticket);
         }
         if self.staging == attempt {
-            self.staged = Staged::default();
+            self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
         }
         let bytes = &mut self.waiting_bytes;
         self.work.retain(|work| match work {
@@ -707,6 +731,7 @@ impl<T> Informer<T> {
                 match staged.first_bad().filter(|_| self.strict) {
                     Some(bad) => {
                         let text = format!("{bad}");
+                        self.unwanted.extend(staged.into_objects());
                         self.drop_events();
                         self.reflector.rejected(now, attempt, &text);
                     }
@@ -722,8 +747,10 @@ impl<T> Informer<T> {
                 true
             }
             Some(Work::Fed(fed)) => {
-                match fed.into_work() {
-                    FedWork::Changes(items) => items.into_iter().for_each(|item| self.queue.push(item)),
+                match fed.into_work(&mut self.unwanted) {
+                    FedWork::Changes(items) => {
+                        items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
+                    }
                     FedWork::List(staged, version) => {
                         self.finished = Some((NO_ATTEMPT, Phase::Listing));
                         self.queue.replace(staged, version);
@@ -740,6 +767,7 @@ impl<T> Informer<T> {
             "Input::Fed is for an informer that was made with InformerConfig::fed: this one reads a server"
         );
         if self.phase() == Phase::Stopped {
+            fed.give_up(&mut self.unwanted);
             return;
         }
         assert!(!self.is_held_up(), "nothing is fed while a handler is full: ask Informer::is_held_up before");
@@ -755,14 +783,16 @@ impl<T> Informer<T> {
         self.busy = Busy::No;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         let Decoded { ticket, items } = decoded;
-        if !wanted {
+        if !wanted || self.phase() == Phase::Stopped {
+            self.unwanted.extend(items.into_iter().filter_map(Item::into_object));
             return;
         }
         if ticket.staged {
             self.staging = ticket.attempt;
             items.into_iter().for_each(|item| self.staged.push(item));
+            self.unwanted.append(self.staged.passed_over());
         } else {
-            items.into_iter().for_each(|item| self.queue.push(item));
+            items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
         }
     }
 
@@ -787,10 +817,14 @@ impl<T> Informer<T> {
         self.refresh = self.refresh.filter(|from| attempt < *from);
         self.reflector.applied(now, attempt);
         if !self.populated {
-            debug_assert!(receipt.first_list || self.stats.lists == 1, "the first list populates the store");
             assert!(
                 !(receipt.first_list && self.preloaded),
                 "InformerConfig::preloaded is for a store that was given its state with Store::preload"
+            );
+            debug_assert!(
+                receipt.first_list || self.preloaded,
+                "the store had something that this informer was not told of: give each informer a store of its own, and \
+                 InformerConfig::preloaded if it was preloaded"
             );
             self.populated = true;
             if self.fed {
@@ -798,6 +832,7 @@ impl<T> Informer<T> {
             }
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
+                debug_assert!(!handler.attached, "a handler is attached once");
                 handler.attached = true;
                 let (id, begun) = (handler.id, handler.begun);
                 self.outputs.push_back(if begun { Output::Complete(id) } else { Output::Attach(id) });

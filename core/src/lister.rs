@@ -30,10 +30,12 @@
 //! assert_eq!(pods.by_index("namespace", "db").unwrap().len(), 1);
 //! ```
 
+mod objects;
 mod pages;
 mod selection;
 mod token;
 
+pub use objects::{Iter, Objects};
 pub use pages::{Page, View};
 pub use selection::{Detached, HANDLES_AT_ONCE, Selection};
 pub use token::{ListId, PageToken, TokenError};

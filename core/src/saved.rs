@@ -12,7 +12,9 @@
 //! - a handler that comes later is told of the present state, as ever (I19).
 //!
 //! As text it is lines of JSON: one that says of what and how many, then one per object. How an object becomes JSON and
-//! back is the caller's choice: identity and version stand beside it, whatever a transform left of it.
+//! back is the caller's choice: identity and version stand beside it, whatever a transform left of it. The first line also
+//! names the type of the objects, or what the caller calls their form: what another program, or an earlier one, has
+//! written in another form is refused, and never half understood.
 //!
 //! ```
 //! use informer_core::saved::Saved;
@@ -42,6 +44,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::any::type_name;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -53,6 +56,7 @@ const FORM: u32 = 1;
 #[derive(Clone)]
 pub struct Saved<T> {
     of: String,
+    schema: String,
     objects: Vec<Obj<T>>,
     version: Version,
 }
@@ -63,6 +67,9 @@ struct Header<'a> {
     informer_state: u32,
     #[serde(borrow)]
     of: Cow<'a, str>,
+    /// Absent where nobody said.
+    #[serde(borrow, default)]
+    schema: Cow<'a, str>,
     #[serde(borrow)]
     resource_version: Cow<'a, str>,
     objects: usize,
@@ -94,7 +101,17 @@ impl<T> Saved<T> {
     /// The objects that a collection had at `version`. `of` says which collection, as an informer's
     /// [`Scope`](crate::factory::Scope) prints; empty if nobody is to check it.
     pub fn new(of: &str, objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Self {
-        Saved { of: of.to_string(), objects: objects.into_iter().collect(), version }
+        let schema = type_name::<T>().to_string();
+        Saved { of: of.to_string(), schema, objects: objects.into_iter().collect(), version }
+    }
+
+    /// With a name of one's own for the form of the objects, in place of that of their type: to be changed whenever what an
+    /// earlier run has written is not to be read. The compiler's name does not change with the fields of a type or with what
+    /// a transform leaves of an object.
+    #[must_use]
+    pub fn with_schema(mut self, schema: &str) -> Self {
+        self.schema = schema.to_string();
+        self
     }
 
     /// What a store holds, if it stands for a version. What could not be decoded is left out: the next list has it.
@@ -106,6 +123,11 @@ impl<T> Saved<T> {
     /// Of which collection; may be empty.
     pub fn of(&self) -> &str {
         &self.of
+    }
+
+    /// The form of the objects: the name of their type, unless [another](Self::with_schema) was given.
+    pub fn schema(&self) -> &str {
+        &self.schema
     }
 
     /// The objects.
@@ -131,6 +153,7 @@ impl<T> Saved<T> {
         let header = Header {
             informer_state: FORM,
             of: Cow::Borrowed(&self.of),
+            schema: Cow::Borrowed(&self.schema),
             resource_version: Cow::Borrowed(self.version.as_str()),
             objects: self.objects.len(),
         };
@@ -162,9 +185,23 @@ impl<T> Saved<T> {
     /// # Errors
     ///
     /// [`SavedError`] names the line: one that cannot be read or built, a state of another collection than `of` (if both
-    /// say of which), lines that are missing or too many. Then begin without it.
+    /// say of which) or of another type than `T`, lines that are missing or too many. Then begin without it.
     pub fn read<'a>(
         of: &str,
+        lines: impl IntoIterator<Item = &'a str>,
+        build: impl FnMut(&str) -> Result<T, DecodeError>,
+    ) -> Result<Self, SavedError> {
+        Saved::read_as(of, type_name::<T>(), lines, build)
+    }
+
+    /// The same for a form with a name of [one's own](Self::with_schema).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_as<'a>(
+        of: &str,
+        schema: &str,
         lines: impl IntoIterator<Item = &'a str>,
         mut build: impl FnMut(&str) -> Result<T, DecodeError>,
     ) -> Result<Self, SavedError> {
@@ -176,6 +213,7 @@ impl<T> Saved<T> {
             return Err(SavedError::at(1, format_args!("it is of form {form}, and form {FORM} is understood")));
         }
         SavedError::check_of(&header.of, of)?;
+        SavedError::check_schema(&header.schema, schema)?;
         let mut objects = Vec::new();
         for (at, line) in lines.enumerate() {
             let at = at + 2;
@@ -190,7 +228,8 @@ impl<T> Saved<T> {
             let (has, said) = (objects.len(), header.objects);
             return Err(SavedError::at(has + 1, format_args!("it is the last one, of {has} objects, not {said}")));
         }
-        Ok(Saved { of: header.of.into_owned(), objects, version: Version::new(&header.resource_version) })
+        let version = Version::new(&header.resource_version);
+        Ok(Saved { of: header.of.into_owned(), schema: schema.to_string(), objects, version })
     }
 }
 
@@ -218,6 +257,13 @@ pub enum SavedError {
         /// Whose was wanted.
         wanted: String,
     },
+    /// Its objects have another form.
+    OtherSchema {
+        /// Which one.
+        is: String,
+        /// Which one was wanted.
+        wanted: String,
+    },
 }
 
 impl SavedError {
@@ -236,6 +282,18 @@ impl SavedError {
         }
         Err(SavedError::Other { is: is.to_string(), wanted: wanted.to_string() })
     }
+
+    /// The same of the form of the objects.
+    ///
+    /// # Errors
+    ///
+    /// [`SavedError::OtherSchema`] if it is another one.
+    pub fn check_schema(is: &str, wanted: &str) -> Result<(), Self> {
+        if is == wanted || is.is_empty() || wanted.is_empty() {
+            return Ok(());
+        }
+        Err(SavedError::OtherSchema { is: is.to_string(), wanted: wanted.to_string() })
+    }
 }
 
 impl fmt::Display for SavedError {
@@ -244,6 +302,9 @@ impl fmt::Display for SavedError {
             SavedError::Line { line, reason } => write!(f, "line {line} of a saved state: {reason}"),
             SavedError::Other { is, wanted } => {
                 write!(f, "the saved state is that of {is}, not of {wanted}: begin without it, or with the right one")
+            }
+            SavedError::OtherSchema { is, wanted } => {
+                write!(f, "the objects of the saved state are of the form {is}, not {wanted}: begin without it")
             }
         }
     }
@@ -278,7 +339,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_one_line_per_object() {
         let lines = lines();
-        assert_eq!(lines[0], r#"{"informerState":1,"of":"numbers","resourceVersion":"9","objects":2}"#);
+        assert_eq!(lines[0], r#"{"informerState":1,"of":"numbers","schema":"u32","resourceVersion":"9","objects":2}"#);
         assert_eq!(lines[1], r#"{"key":"web/a","uid":"u","resourceVersion":"7","object":{ "n": 7}}"#);
         let again = read("numbers", &lines).unwrap();
         assert_eq!(format!("{:?} {:?}", again, again.objects()), format!("{:?} {:?}", saved(), saved().objects()));
@@ -308,5 +369,26 @@ mod tests {
         let error = read("letters", &whole).unwrap_err().to_string();
         assert!(error.starts_with("the saved state is that of numbers, not of letters"), "{error}");
         assert!(read("", &whole).is_ok());
+    }
+
+    #[test]
+    fn a_state_in_another_form_is_refused_and_one_whose_form_nobody_said_is_not() {
+        let texts = lines();
+        let as_text = |schema: &str| {
+            let lines = texts.iter().map(String::as_str);
+            Saved::<String>::read_as("numbers", schema, lines, |json| Ok(json.to_string())).map(|saved| saved.schema)
+        };
+        let error = as_text("text").unwrap_err().to_string();
+        assert_eq!(error, "the objects of the saved state are of the form u32, not text: begin without it");
+        let own = saved().with_schema("numbers v2");
+        let own: Vec<String> = own.lines(|value| Ok(value.to_string())).collect::<Result<_, _>>().unwrap();
+        assert!(
+            matches!(read("numbers", &own), Err(SavedError::OtherSchema { is, wanted }) if is == "numbers v2" && wanted == "u32")
+        );
+        let again = Saved::read_as("numbers", "numbers v2", own.iter().map(String::as_str), |_| Ok(7_u8)).unwrap();
+        assert_eq!(again.schema(), "numbers v2");
+        let mut silent = texts.clone();
+        silent[0] = silent[0].replace(r#""schema":"u32","#, "");
+        assert_eq!(read("numbers", &silent).unwrap().schema(), "u32");
     }
 }

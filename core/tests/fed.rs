@@ -81,6 +81,7 @@ struct Hand {
     store: Store<u32>,
     handlers: Vec<Handler>,
     notices: Vec<String>,
+    unwanted: Vec<String>,
     now: Time,
 }
 
@@ -91,7 +92,7 @@ impl Hand {
         let mut store = Store::new(7);
         store.add_index(IndexDef::new("parity", |n| if **n % 2 == 0 { "even" } else { "odd" })).unwrap();
         let machine = Informer::new(config, 7);
-        Hand { machine, store, handlers: Vec::new(), notices: Vec::new(), now: Time::ZERO }
+        Hand { machine, store, handlers: Vec::new(), notices: Vec::new(), unwanted: Vec::new(), now: Time::ZERO }
     }
 
     fn add(&mut self, overflow: Overflow, resync: Option<Duration>) -> usize {
@@ -134,6 +135,7 @@ impl Hand {
                 Output::Notice(Notice::Failure(failure)) => self.notices.push(failure.message),
                 Output::Notice(notice) => self.notices.push(format!("{notice:?}")),
                 Output::Wait(_) => return,
+                Output::Unwanted(objects) => self.unwanted.extend(objects.iter().map(|object| format!("{object:?}"))),
                 Output::Send(request) => panic!("{} was sent", request.target()),
                 _ => panic!("nothing of this is needed where everything comes by hand"),
             }
@@ -384,6 +386,7 @@ fn an_object_without_a_name_is_put_aside_and_reported() {
     assert_eq!(hand.lines(), ["ns/n1@1"]);
     let of_it = "an object without a readable name at version 3 cannot be used: it has no name";
     assert_eq!(hand.notices, [of_it, of_it, "Phase(Watching)", "Synced"]);
+    assert_eq!(hand.unwanted, ["ns/@3", "@3"], "whoever drives drops them");
 }
 
 /// Takes a panic for an answer, as a runtime does.
@@ -435,6 +438,7 @@ fn what_is_fed_after_a_stop_changes_nothing() {
     hand.tell(changes([Change::Applied(object((2, 1, 2)))]));
     hand.tell(list(&[], "3"));
     assert_eq!((hand.lines(), hand.machine.phase()), (vec!["ns/n1@1".to_string()], Phase::Stopped));
+    assert_eq!(hand.unwanted, ["ns/n2@2"], "whoever drives drops them");
 }
 
 #[test]

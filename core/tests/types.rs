@@ -1,6 +1,6 @@
 //! What the compiler promises to users: which types may cross threads, and which foreign types an informer can hold.
 
-use informer_core::acknowledged::{Acknowledged, Item};
+use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{
     Controller, Counts, Finished, Keys, Outcome, OwnerOf, OwnerScopeError, ReconcileError, Run,
 };
@@ -65,7 +65,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Registry<Mine>, Scope, Fingerprint)>();
     crosses_threads::<(WorkQueue<Key>, QueueConfig, Ticket, Limiter, Bucket)>();
     crosses_threads::<(Controller, Run, Finished, Counts, Keys, Outcome, OwnerOf, ReconcileError)>();
-    crosses_threads::<(Filter<Mine>, Shown<Mine>, Acknowledged<Mine>, Item<Mine>)>();
+    crosses_threads::<(Filter<Mine>, Shown<Mine>, Acknowledged<Mine>, Given<Mine>)>();
     crosses_threads::<(LabelSelector, FieldSelector)>();
     crosses_threads::<(Time, Clock, Deadline, Rng)>();
     crosses_threads::<(Body, FrameDecoder, ListDecoder, RawBatch, Request, Head, Status)>();

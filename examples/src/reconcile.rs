@@ -132,7 +132,7 @@ pub fn desired(key: &Key, widget: &Widget) -> ConfigMap {
         metadata: ObjectMeta {
             name: key.name().into(),
             namespace: key.namespace().into(),
-            labels: BTreeMap::from([(MANAGED_BY.0.to_string(), MANAGED_BY.1.to_string())]),
+            labels: [MANAGED_BY].into(),
             owner_references: vec![owner],
             ..ObjectMeta::default()
         },

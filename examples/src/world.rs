@@ -5,6 +5,7 @@
 
 use crate::reconcile::{ConfigMap, MANAGED_BY, Widget, WidgetSpec, desired};
 use informer_blocking::{Api, Client, Config, Error, Factory, InformerSpec, LabelSelector, Preconditions};
+use informer_core::lister::Objects;
 use informer_core::object::Meta;
 use informer_core::rng::Rng;
 use informer_core::{DynamicObject, Key, Object, ObjectMeta, Resource};
@@ -255,7 +256,7 @@ impl World {
         }
     }
 
-    fn wrong(&self, widgets: &[informer_core::Obj<Widget>], children: &[informer_core::Obj<ConfigMap>]) -> Vec<String> {
+    fn wrong(&self, widgets: &Objects<Widget>, children: &Objects<ConfigMap>) -> Vec<String> {
         let mut wrong = Vec::new();
         let found: BTreeMap<&str, &ConfigMap> =
             children.iter().map(|child| (child.key().name(), child.value())).collect();

@@ -24,18 +24,18 @@
 //! ```
 
 use crate::factory::instant;
-use crate::http::{Fault, Wire};
+use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
-use informer_runtime::outgoing::Outgoing;
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Preconditions};
+use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One cluster. Cheap to clone; clones share idle connections.
 #[derive(Clone)]
@@ -151,38 +151,27 @@ impl Client {
         self.api::<T>().delete(key, preconditions)
     }
 
-    /// Sends a call and reads its answer: status code and body.
-    fn call(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), Error> {
-        let by = instant(self.timeout);
-        let answer = self.ask(request, false, by).and_then(|(code, body)| {
-            if request.wants_fresh_credentials(code) { self.ask(request, true, by) } else { Ok((code, body)) }
-        });
-        answer.map_err(|fault| Error::Transport {
-            request: request.describe(),
-            reason: fault.text,
-            source: fault.source,
-        })
+    /// Sends a call until it is answered: status code and body.
+    fn call(&self, request: ApiRequest) -> Result<(u16, Vec<u8>), Error> {
+        let mut call = Call::new(request);
+        self.answer(&mut call).map_err(|fault| call.failed(fault))
     }
 
-    fn ask(&self, request: &ApiRequest, refresh: bool, by: Instant) -> Result<(u16, Vec<u8>), Fault> {
-        let outgoing = Outgoing::call(self.config(), request, refresh)?;
-        let limits = Limits { connect: by, answer: Some(by) };
-        let mut answer = self.transport.exchange(&outgoing, &limits, &Nobody)?;
-        let mut body = Vec::new();
-        let mut part = vec![0; crate::http::BUFFER];
+    fn answer(&self, call: &mut Call) -> Result<(u16, Vec<u8>), Fault> {
+        let by = instant(self.timeout);
         loop {
-            let read = answer.wire.part(&mut answer.body, &mut part)?;
-            if read == 0 {
-                break;
+            let outgoing = call.outgoing(self.config())?;
+            let limits = Limits { connect: by, answer: Some(by) };
+            let mut answer = self.transport.exchange(&outgoing, &limits, &Nobody)?;
+            while let Some(part) = answer.wire.part()? {
+                call.part(&part)?;
             }
-            if body.len() + read > MAX_ANSWER {
-                return Err(Fault::broken(format_args!("the answer has more than {MAX_ANSWER} bytes")));
+            let code = answer.head.status;
+            self.transport.keep(answer, &outgoing);
+            if let Some(answer) = call.answered(code) {
+                return Ok(answer);
             }
-            body.extend_from_slice(&part[..read]);
         }
-        let status = answer.head.status;
-        self.transport.keep(answer, &outgoing);
-        Ok((status, body))
     }
 }
 
@@ -222,8 +211,8 @@ impl<T> Clone for Api<T> {
 }
 
 impl<T: Object> Api<T> {
-    fn object(&self, request: &ApiRequest) -> Result<T, Error> {
-        let (code, body) = self.client.call(request)?;
+    fn object(&self, request: ApiRequest) -> Result<T, Error> {
+        let (code, body) = self.client.call(request.clone())?;
         request.read_object(code, &body)
     }
 
@@ -233,7 +222,7 @@ impl<T: Object> Api<T> {
     ///
     /// [`Error::Api`] if the server says no ([`Error::is_not_found`]); [`Error::Transport`] if no readable answer came.
     pub fn get(&self, key: &Key) -> Result<T, Error> {
-        self.object(&ApiRequest::get(&self.resource, key)?)
+        self.object(ApiRequest::get(&self.resource, key)?)
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one) and answers it as the server has it.
@@ -242,7 +231,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`get`](Self::get); a conflict if there is one of this name. After [`Error::Transport`] it may be there.
     pub fn create(&self, namespace: &str, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
-        self.object(&ApiRequest::create(&self.resource, namespace, object)?)
+        self.object(ApiRequest::create(&self.resource, namespace, object)?)
     }
 
     /// Replaces an object and answers it as the server has it.
@@ -251,7 +240,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`get`](Self::get); a conflict if it is no longer at the version that `object` carries.
     pub fn update(&self, key: &Key, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
-        self.object(&ApiRequest::update(&self.resource, key, object)?)
+        self.object(ApiRequest::update(&self.resource, key, object)?)
     }
 
     /// Replaces the status of an object.
@@ -260,7 +249,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`update`](Self::update).
     pub fn update_status(&self, key: &Key, object: &(impl Serialize + ?Sized)) -> Result<T, Error> {
-        self.object(&ApiRequest::update_status(&self.resource, key, object)?)
+        self.object(ApiRequest::update_status(&self.resource, key, object)?)
     }
 
     /// Changes the fields that a JSON merge patch (RFC 7386) names.
@@ -269,7 +258,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`get`](Self::get); a conflict if the patch carries a version and the object is no longer at it.
     pub fn merge_patch(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
-        self.object(&ApiRequest::merge_patch(&self.resource, key, patch)?)
+        self.object(ApiRequest::merge_patch(&self.resource, key, patch)?)
     }
 
     /// The same for the status.
@@ -278,7 +267,7 @@ impl<T: Object> Api<T> {
     ///
     /// As [`merge_patch`](Self::merge_patch).
     pub fn merge_patch_status(&self, key: &Key, patch: &(impl Serialize + ?Sized)) -> Result<T, Error> {
-        self.object(&ApiRequest::merge_patch_status(&self.resource, key, patch)?)
+        self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?)
     }
 
     /// Deletes an object; finalizers may keep it for a while.
@@ -288,7 +277,7 @@ impl<T: Object> Api<T> {
     /// As [`get`](Self::get); a conflict if a precondition does not hold.
     pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
         let request = ApiRequest::delete(&self.resource, key, preconditions)?;
-        let (code, body) = self.client.call(&request)?;
+        let (code, body) = self.client.call(request.clone())?;
         request.read(code, &body).map(|_| ())
     }
 }

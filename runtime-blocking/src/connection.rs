@@ -12,12 +12,13 @@
 //! of the user's and delivers nothing.
 
 use crate::factory::Inner;
-use crate::http::{Fault, SMALL_BUFFER, Wire, grow};
+use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
 use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::factory::Life;
+use informer_runtime::fault::Fault;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
@@ -131,24 +132,16 @@ impl Reader {
 
     fn talk(&self, request: &Request) -> Result<(), Fault> {
         let transport = &self.inner.client.transport;
-        if let Some(gate) = self.inner.core.gate() {
-            gate(request).map_err(|error| Fault::refused(&error).because(error))?;
-        }
+        self.inner.core.ask_gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         let outgoing = Outgoing::request(&transport.config, request)?;
         let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
         let mut answer = transport.exchange(&outgoing, &limits, self)?;
         self.push(Event::Head(std::mem::take(&mut answer.head)));
-        let mut part = vec![0; SMALL_BUFFER];
         loop {
             self.wait_for_room()?;
-            match answer.wire.part(&mut answer.body, &mut part)? {
-                0 => break,
-                read => {
-                    self.push(Event::Body(part[..read].to_vec()));
-                    if read == part.len() {
-                        grow(&mut part);
-                    }
-                }
+            match answer.wire.part()? {
+                Some(bytes) => self.push(Event::Body(bytes)),
+                None => break,
             }
         }
         // Given back, no cancel may shut it any more.
@@ -228,10 +221,10 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::BUFFER;
     use crate::{Client, Config, DynamicObject, Factory, FactoryOptions, InformerSpec, Observed, Resource};
     use informer_core::reflector::ListStrategy;
     use informer_core::wire::Verb;
+    use informer_runtime::http1::BUFFER;
     use informer_runtime::sync::OnceLock;
     use informer_sim::{Served, Server};
     use std::time::Duration;

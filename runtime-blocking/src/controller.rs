@@ -22,7 +22,7 @@
 
 use crate::factory::{Inner, instant};
 use crate::informer::{Informer, run_handler};
-use informer_core::controller::{Counts, Mapper, Outcome, Predicate, ReconcileError, Verdict};
+use informer_core::controller::{Counts, Mapper, Outcome, Overdue, Predicate, ReconcileError, Verdict};
 use informer_core::queue::Limiter;
 use informer_core::{Key, Object};
 use informer_runtime::Error;
@@ -79,6 +79,16 @@ impl<T: Object> Controller<T> {
         self.with(|builder| builder.limiter(limiter))
     }
 
+    /// How long a reconcile may take; for ever by default, and if it is zero.
+    ///
+    /// A function that runs on a thread cannot be stopped. One that is over its deadline is told once, as
+    /// [`Observed::Overdue`](crate::Observed::Overdue), and is [`stuck`](RunningController::stuck)
+    /// until it returns. Its key is not run beside it, and other workers go on. So give what it waits for a time limit,
+    /// for which [`Context::deadline`] is there.
+    pub fn reconcile_deadline(self, deadline: Duration) -> Self {
+        self.with(|builder| builder.reconcile_deadline(deadline))
+    }
+
     /// Starts the workers. `reconcile` is first called when all informers that feed the controller are synced, so the
     /// factory must be started as well. A panic in it is a failure of that run, and is retried.
     ///
@@ -103,6 +113,13 @@ impl<T: Object> Controller<T> {
             factory.spawn(&format!("informer-worker-{number}"), move || {
                 let _life = life;
                 work(&core, &handle, &*reconcile);
+            });
+        }
+        if core.has_deadline() {
+            let (life, core) = (lives.enter(), Arc::clone(&core));
+            factory.spawn("informer-deadline", move || {
+                let _life = life;
+                watch(&core);
             });
         }
         RunningController { core, lives }
@@ -144,11 +161,18 @@ where
             Work::Stop => return,
             Work::Wait(seen, until) => _ = core.signal().wait_past(seen, until),
             Work::Run(run) => {
-                let context = Context::new(handle, &run);
+                let context = Context::new(core, handle, &run);
                 let result = guard::call(|| reconcile(run.key().clone(), context));
                 core.finished(run, result.map_or_else(Verdict::Panicked, Verdict::from));
             }
         }
+    }
+}
+
+/// Looks for reconciles over their deadline, while workers may all be taken.
+fn watch(core: &ControllerCore) {
+    while let Some((seen, until)) = core.watch() {
+        core.watch_signal().wait_past(seen, Some(until));
     }
 }
 
@@ -180,6 +204,12 @@ impl RunningController {
         self.core.counts()
     }
 
+    /// The reconciles that are over their [deadline](Controller::reconcile_deadline) and go on, the oldest first: which
+    /// key, and since when.
+    pub fn stuck(&self) -> Vec<Overdue> {
+        self.core.stuck()
+    }
+
     /// True if nothing runs and nothing waits to run now.
     pub fn is_idle(&self) -> bool {
         self.core.is_idle()
@@ -188,6 +218,6 @@ impl RunningController {
 
 impl fmt::Debug for RunningController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "controller with {} workers, {:?}", self.lives.count(), self.counts())
+        write!(f, "controller with {} threads, {:?}", self.lives.count(), self.counts())
     }
 }

@@ -273,7 +273,7 @@ impl Factory {
         self.inner.core.wait_synced(instant(within))
     }
 
-    /// The informers that have no complete list yet, and why.
+    /// The informers that have no complete list yet or whose driver died, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
         self.inner.core.lagging()
     }

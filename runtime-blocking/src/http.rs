@@ -1,102 +1,25 @@
-//! [`Wire`]: one HTTP/1.1 exchange at a time over a blocking stream.
+//! [`Wire`]: HTTP/1.1 over a blocking stream, one exchange after the other.
 //!
 //! ```text
-//! send ──► head ──► part, part, … 0 ──► send (if the connection may be used again)
+//! ask: head ──► part, part, … None ──► ask (if the connection is idle then)
 //! ```
 //!
-//! The protocol is ureq-proto's, a state machine without IO; this file moves its bytes. One buffer of [`BUFFER`] bytes
-//! bounds what is read ahead, and the head of an answer with it. Most connections carry a quiet watch, so it begins small
-//! and grows as long as reads fill it.
+//! The protocol is [`Exchange`]'s; this moves its bytes. While a request is on its way no write and no read waits for longer
+//! than [`TURN`] before the other has its turn: a server that answers before it has taken the whole request waits until
+//! its answer is read, and must not find us waiting for it.
 
 use crate::socket::{Handle, Socket};
-use informer_core::reflector::End;
 use informer_core::wire::Head;
-use informer_runtime::outgoing::{Outgoing, head};
-use informer_runtime::{Error, tls};
+use informer_runtime::fault::Fault;
+use informer_runtime::http1::{Exchange, Part};
+use informer_runtime::outgoing::Outgoing;
 use rustls::{ClientConnection, StreamOwned};
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::time::Instant;
-use ureq_proto::BodyMode;
-use ureq_proto::client::state::{RecvBody, RecvResponse};
-use ureq_proto::client::{Call, RecvBodyResult, RecvResponseResult, SendRequestResult};
-use ureq_proto::http::header::{CONTENT_LENGTH, HOST};
+use std::time::{Duration, Instant};
 
-/// Bytes read at once, and the most that the head of an answer may have: real heads have less than 2 KiB.
-pub(crate) const BUFFER: usize = 64 * 1024;
-
-/// What a buffer begins with: room for the head of most answers.
-pub(crate) const SMALL_BUFFER: usize = 1024;
-
-/// Room for the request line and headers; a selector in the target may be long, but servers take no more than this.
-const REQUEST_HEAD: usize = 64 * 1024;
-
-/// Why there is no answer, or no whole one.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    /// No connection came about.
-    pub(crate) refused: bool,
-    pub(crate) text: String,
-    pub(crate) source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl Fault {
-    pub(crate) fn refused(text: impl fmt::Display) -> Self {
-        Fault { refused: true, text: text.to_string(), source: None }
-    }
-
-    pub(crate) fn broken(text: impl fmt::Display) -> Self {
-        Fault { refused: false, text: text.to_string(), source: None }
-    }
-
-    /// With the error that `text` is about.
-    pub(crate) fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
-        self
-    }
-
-    pub(crate) fn into_end(self) -> End {
-        if self.refused { End::Refused(self.text) } else { End::Broken(self.text) }
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Fault::broken(&error).because(error)
-    }
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Fault::broken(tls::explain(&error)).because(error)
-    }
-}
-
-impl From<ureq_proto::Error> for Fault {
-    fn from(error: ureq_proto::Error) -> Self {
-        Fault::broken(format_args!("what came is no HTTP/1.1: {error}")).because(error)
-    }
-}
-
-/// The form of HTTP/1.1: the target alone in the first line, the server in a header.
-fn call(outgoing: &Outgoing) -> Result<Call<ureq_proto::client::state::SendRequest>, Fault> {
-    let cannot = |error: &dyn fmt::Display| {
-        Fault::broken(format_args!("{} {:?} cannot be sent: {error}", outgoing.head.method(), outgoing.target()))
-    };
-    let mut head = outgoing.head.clone();
-    let host = outgoing.host().parse().map_err(|error| cannot(&error))?;
-    head.headers_mut().insert(HOST, host);
-    *head.uri_mut() = outgoing.target().parse().map_err(|error| cannot(&error))?;
-    let has_body = !outgoing.body.is_empty();
-    if has_body {
-        head.headers_mut().insert(CONTENT_LENGTH, outgoing.body.len().into());
-    }
-    let mut call = Call::new(head).map_err(|error| cannot(&error).because(error))?;
-    if has_body {
-        call.force_send_body(); // a deletion with preconditions has one
-    }
-    Ok(call.proceed())
-}
+/// How long a write or read waits while the other may be what the server waits for. Most requests go out with the first
+/// write, and nobody waits.
+const TURN: Duration = Duration::from_millis(10);
 
 enum Stream {
     Plain(Socket),
@@ -115,7 +38,7 @@ impl Stream {
         loop {
             let read = match self {
                 Stream::Plain(socket) => socket.read(buffer),
-                Stream::Tls(stream) => stream.read(buffer),
+                Stream::Tls(stream) => read_tls(stream, buffer),
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -124,34 +47,61 @@ impl Stream {
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Stream::Plain(socket) => socket.write_all(bytes),
-            Stream::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
+    /// Writes some of it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let written = match self {
+                Stream::Plain(socket) => socket.write(bytes),
+                Stream::Tls(stream) => stream.write(bytes),
+            };
+            match written {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                written => return written,
             }
+        }
+    }
+
+    /// True if TLS has something to write: the rest of what it was given, or an answer of its own.
+    fn holds_back(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(stream) => stream.conn.wants_write(),
+        }
+    }
+
+    /// Writes that.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) => Ok(()),
+            Stream::Tls(stream) => stream.flush(),
         }
     }
 }
 
-/// A connection that stands, and what was read ahead of it.
-pub(crate) struct Wire {
-    stream: Stream,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    answered: bool,
+/// Reads, and writes nothing that waits: `StreamOwned` would first send what the server does not take.
+fn read_tls(stream: &mut StreamOwned<ClientConnection, Socket>, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.conn.reader().read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+        stream.conn.read_tls(&mut stream.sock)?;
+        if let Err(error) = stream.conn.process_new_packets() {
+            // The server is told why, if it listens.
+            stream.sock.hurry();
+            let _ = stream.conn.write_tls(&mut stream.sock);
+            return Err(io::Error::new(ErrorKind::InvalidData, error));
+        }
+    }
 }
 
-/// Where the body of an answer stands.
-pub(crate) enum Body {
-    Open(Box<Call<RecvBody>>),
-    /// It is complete.
-    Done {
-        /// The connection may be used again.
-        reusable: bool,
-    },
+/// A connection that stands.
+pub(crate) struct Wire {
+    stream: Stream,
+    exchange: Exchange,
+    /// The last read took all that there was.
+    drained: bool,
 }
 
 impl Wire {
@@ -168,7 +118,7 @@ impl Wire {
     }
 
     fn new(stream: Stream) -> Self {
-        Wire { stream, buffer: vec![0; SMALL_BUFFER], start: 0, end: 0, answered: false }
+        Wire { stream, exchange: Exchange::new(), drained: false }
     }
 
     /// A second handle of the socket, to shut it from another thread.
@@ -182,146 +132,73 @@ impl Wire {
     }
 
     /// True if any of the answer to the last request came.
-    pub(crate) fn answered(&self) -> bool {
-        self.answered
+    pub(crate) fn is_answered(&self) -> bool {
+        self.exchange.is_answered()
     }
 
-    /// False if the server has closed an idle connection, or says something unasked on it.
-    pub(crate) fn is_quiet(&mut self) -> bool {
-        self.stream.socket().is_quiet()
+    /// False if the answer was not read to its end, or the server does not keep the connection for another request; also if
+    /// it has closed it meanwhile, or says something unasked on it.
+    pub(crate) fn is_usable(&mut self) -> bool {
+        self.exchange.is_idle() && self.stream.socket().is_quiet()
     }
 
     /// Sends a request and reads the head of its answer.
-    pub(crate) fn ask(&mut self, outgoing: &Outgoing) -> Result<(Head, Body), Fault> {
-        self.answered = false;
-        let mut call = call(outgoing)?;
-        let mut bytes = vec![0; REQUEST_HEAD];
-        let mut used = 0;
-        while !call.can_proceed() {
-            used += call.write(&mut bytes[used..]).map_err(|error| {
-                Fault::broken(format_args!("the request does not fit into {REQUEST_HEAD} bytes: {error}"))
-            })?;
+    pub(crate) fn ask(&mut self, outgoing: &Outgoing) -> Result<Head, Fault> {
+        self.exchange.begin(outgoing)?;
+        self.stream.socket().set_patience(Some(TURN))?;
+        loop {
+            if let Some(head) = self.exchange.head()? {
+                return Ok(head);
+            }
+            self.turn()?;
         }
-        bytes.truncate(used);
-        bytes.extend_from_slice(&outgoing.body);
-        let call = match call.proceed()? {
-            Some(SendRequestResult::RecvResponse(call)) => call,
-            Some(SendRequestResult::SendBody(mut call)) => {
-                call.consume_direct_write(outgoing.body.len())?;
-                call.proceed().expect("the whole body was taken")
-            }
-            Some(SendRequestResult::Await100(_)) | None => {
-                unreachable!("all of the head was written, and it expects nothing")
-            }
-        };
-        self.stream.send(&bytes)?;
-        self.head(call)
     }
 
-    fn head(&mut self, mut call: Call<RecvResponse>) -> Result<(Head, Body), Fault> {
-        let response = loop {
-            let (used, response) = call.try_response(&self.buffer[self.start..self.end], false)?;
-            self.start += used;
-            match response {
-                Some(response) => break response,
-                None if used > 0 => {} // "100 Continue" and its like
-                None => {
-                    if self.fill()? == 0 {
-                        return Err(Fault::broken("the server closed the connection without an answer"));
-                    }
-                    self.answered = true;
-                }
+    /// The next bytes of the body as they come, and those that are there already with them; `None` when it is complete.
+    pub(crate) fn part(&mut self) -> Result<Option<Vec<u8>>, Fault> {
+        loop {
+            match self.exchange.part()? {
+                Part::Bytes(bytes) => return Ok(Some(bytes)),
+                Part::Done => return Ok(None),
+                Part::Wait => self.turn()?,
             }
-        };
-        let head = head(response.status().as_u16(), response.headers());
-        let body = match call.proceed().expect("a response came") {
-            RecvResponseResult::RecvBody(call) => Body::Open(Box::new(call)),
-            RecvResponseResult::Cleanup(call) => Body::Done { reusable: !call.must_close_connection() },
-            RecvResponseResult::Redirect(call) => Body::Done { reusable: !call.must_close_connection() },
-        };
-        Ok((head, body))
+        }
     }
 
-    /// The next bytes of a body as they come; 0 when it is complete. Chunks that are there already come together.
-    pub(crate) fn part(&mut self, body: &mut Body, out: &mut [u8]) -> Result<usize, Fault> {
-        let mut given = 0;
-        while given < out.len() {
-            let Body::Open(call) = body else { break };
-            let until_close = call.body_mode() == BodyMode::CloseDelimited;
-            let (used, made) = match call.read(&self.buffer[self.start..self.end], &mut out[given..]) {
-                Ok(read) => read,
-                // What came before the fault counts; the next call meets it again.
-                Err(_) if given > 0 => break,
-                Err(error) => return Err(error.into()),
-            };
-            self.start += used;
-            given += made;
-            if made > 0 {
-                continue;
-            }
-            if !until_close && call.can_proceed() {
-                body.finish();
-                continue;
-            }
-            if used == 0 {
-                if given > 0 {
-                    break;
-                }
-                if self.fill()? == 0 {
-                    if !until_close {
-                        return Err(Fault::broken("the connection was closed inside the body"));
-                    }
-                    *body = Body::Done { reusable: false };
+    /// Writes what is left of the request, and reads what comes; once it is written, waits until something does.
+    fn turn(&mut self) -> Result<(), Fault> {
+        if !self.exchange.unsent().is_empty() || self.stream.holds_back() {
+            match self.write() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => {
+                    written.unwrap_or_else(|error| self.exchange.unsendable(error.into()));
+                    self.stream.socket().set_patience(None)?;
                 }
             }
         }
-        Ok(given)
-    }
-
-    /// Reads what there is; 0 at the end of the stream.
-    fn fill(&mut self) -> Result<usize, Fault> {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
+        if self.drained {
+            self.exchange.rest();
         }
-        if self.end == self.buffer.len() && !grow(&mut self.buffer) {
-            return Err(Fault::broken(format_args!("a head or chunk header has more than {BUFFER} bytes")));
+        let room = self.exchange.space();
+        let size = room.len();
+        match self.stream.read(room) {
+            Ok(read) => {
+                self.exchange.filled(read);
+                self.drained = read < size;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
         }
-        let read = self.stream.read(&mut self.buffer[self.end..])?;
-        self.end += read;
-        if self.end == self.buffer.len() {
-            grow(&mut self.buffer); // there is more
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while !self.exchange.unsent().is_empty() {
+            let written = self.stream.write(self.exchange.unsent())?;
+            self.exchange.sent(written);
         }
-        Ok(read)
+        self.stream.flush()
     }
-
-    /// True if the answer was read to its end and the server keeps the connection for another request.
-    pub(crate) fn is_reusable(&self, body: &Body) -> bool {
-        matches!(body, Body::Done { reusable: true }) && self.start == self.end
-    }
-}
-
-impl Body {
-    /// The machine is moved out and asked whether the connection lasts.
-    fn finish(&mut self) {
-        let Body::Open(call) = std::mem::replace(self, Body::Done { reusable: false }) else { return };
-        let reusable = match call.proceed() {
-            Some(RecvBodyResult::Cleanup(call)) => !call.must_close_connection(),
-            Some(RecvBodyResult::Redirect(call)) => !call.must_close_connection(),
-            None => false,
-        };
-        *self = Body::Done { reusable };
-    }
-}
-
-/// Doubles a buffer that was full; false if it may not grow any more.
-pub(crate) fn grow(buffer: &mut Vec<u8>) -> bool {
-    let grows = buffer.len() < BUFFER;
-    if grows {
-        buffer.resize((buffer.len() * 2).min(BUFFER), 0);
-    }
-    grows
 }
 
 impl Drop for Wire {
@@ -337,33 +214,73 @@ impl Drop for Wire {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
+    use informer_core::Resource;
+    use informer_runtime::Config;
+    use informer_runtime::api::ApiRequest;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    const MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+
+    /// More than the buffers of a socket take.
+    const MUCH: usize = 4 * 1024 * 1024;
+
+    fn pair() -> (Wire, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Wire::plain(Socket::new(Handle::Unix(ours), Instant::now() + Duration::from_secs(60))), theirs)
+    }
+
+    fn write(bytes: usize) -> Outgoing {
+        let call = ApiRequest::create(&MAPS, "ns", &"x".repeat(bytes)).unwrap();
+        Outgoing::call(&Config::from_url("http://a").unwrap(), &call, false).unwrap()
+    }
+
+    fn answer(wire: &mut Wire, outgoing: &Outgoing) -> (u16, usize) {
+        let head = wire.ask(outgoing).unwrap_or_else(|fault| panic!("{fault}"));
+        let mut bytes = 0;
+        while let Some(part) = wire.part().unwrap_or_else(|fault| panic!("{fault}")) {
+            bytes += part.len();
+        }
+        (head.status, bytes)
+    }
 
     #[test]
-    fn a_quiet_connection_keeps_a_small_buffer_and_a_busy_one_gets_a_large_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        let by = Instant::now() + Duration::from_secs(60);
-        let mut wire = Wire::plain(Socket::new(Handle::Tcp(ours), by));
-        let (mut read, mut largest) = (0, 0);
-        let mut take = |wire: &mut Wire, bytes: usize| {
-            while read < bytes {
-                let filled = wire.fill().unwrap();
-                read += filled;
-                largest = largest.max(wire.end);
-                wire.start = wire.end;
+    fn an_answer_that_comes_before_the_request_was_taken_is_read_and_the_rest_is_sent() {
+        let (mut wire, mut theirs) = pair();
+        let server = thread::spawn(move || {
+            let mut request = vec![0; 100];
+            theirs.read_exact(&mut request).unwrap();
+            // It reads on only when this was taken, and ends its answer when the request was.
+            let half = "y".repeat(MUCH);
+            write!(theirs, "HTTP/1.1 413 Large\r\ncontent-length: {}\r\n\r\n{half}", 2 * MUCH).unwrap();
+            let mut part = vec![0; 64 * 1024];
+            while !request.ends_with(b"x\"") {
+                let read = theirs.read(&mut part).unwrap();
+                assert!(read > 0);
+                request.extend_from_slice(&part[..read]);
             }
-            (wire.buffer.len(), largest)
-        };
-        server.write_all(&[b'x'; 100]).unwrap();
-        assert_eq!(take(&mut wire, 100), (SMALL_BUFFER, 100));
-        server.write_all(&vec![b'x'; 2 * BUFFER]).unwrap();
-        let (grown, largest) = take(&mut wire, 100 + 2 * BUFFER);
-        assert!(grown > SMALL_BUFFER && grown <= BUFFER && largest <= BUFFER, "{grown} bytes, {largest} at a time");
+            theirs.write_all(half.as_bytes()).unwrap();
+            theirs
+        });
+        assert_eq!(answer(&mut wire, &write(MUCH)), (413, 2 * MUCH));
+        let _open = server.join().unwrap();
+        assert!(wire.is_usable(), "all of the request was taken");
+    }
+
+    #[test]
+    fn a_request_that_is_refused_while_it_is_sent_has_the_answer_and_not_the_fault() {
+        let (mut wire, mut theirs) = pair();
+        let server = thread::spawn(move || {
+            theirs.read_exact(&mut [0; 100]).unwrap();
+            theirs.write_all(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\nno").unwrap();
+            theirs.shutdown(std::net::Shutdown::Read).unwrap();
+            theirs
+        });
+        assert_eq!(answer(&mut wire, &write(MUCH)), (413, 2));
+        let _open = server.join().unwrap();
+        assert!(!wire.is_usable());
     }
 }

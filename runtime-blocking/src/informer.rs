@@ -135,6 +135,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn items(&self, options: ItemOptions) -> Items<T> {
         Items::new(&self.handle, options)
     }
+
     /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
     /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
     ///
@@ -142,7 +143,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// [`Error::Behind`] says what the cache has come to, and why waiting on is of no use, or that the time is over.
     pub fn at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
-        self.handle.wait_at_least(version, instant(within))
+        self.handle.wait_at_least_until(version, instant(within))
     }
 
     /// Waits until the cache has the object of `key` at `version` or a later one, or stands for one, at most for `within`.
@@ -152,7 +153,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// As [`at_least`](Self::at_least).
     pub fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
-        self.handle.wait_for(key, version, instant(within))
+        self.handle.wait_for_until(key, version, instant(within))
     }
 
     /// Stops this informer alone, as [`request_stop`](InformerHandle::request_stop) does, and waits at most for `within`

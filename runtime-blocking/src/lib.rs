@@ -24,10 +24,14 @@
 //! | a cache | [`Factory::informer`], then [`lister()`](InformerHandle::lister) and [`index`](InformerHandle::index) |
 //! | to be told | [`Informer::handle`], [`events`](Informer::events), [`items`](Informer::items): see below |
 //! | to keep things in a state | [`Controller`] |
+//! | no reconcile that hangs unseen | [`Controller::reconcile_deadline`]: it is told and listed |
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | a cache of your own objects, or a test without a server | [`Factory::fed`] |
+//! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
+//! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by) |
+//! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
@@ -83,11 +87,16 @@
 //! | `informer-decode` | none, until a large batch comes; then up to one per processor | decodes together with the driver |
 //! | `informer-handler-…` | one per handler | your handler, which may block |
 //! | `informer-worker-…` | as many as a controller was given | your reconciler |
-//! | `informer-dial` | one per host name that is being resolved or Unix socket that is being opened | the system's call |
+//! | `informer-dial` | at most one per client, while a host name is resolved or a Unix socket opened | the system's call |
 //!
-//! [`Factory::stop`] ends them all and waits; dropping the last [`Factory`] ends them all and does not wait.
+//! The system's call cannot be interrupted. If it is not back in time, its thread is left behind, counted by nobody, until it
+//! returns; it runs no code of yours. Meanwhile the client begins no other one: who needs one waits for it, and fails with an
+//! error that says so.
+//!
+//! [`Factory::stop`] ends all others and waits; dropping the last [`Factory`] ends them and does not wait.
 #![forbid(unsafe_code)]
 
+mod aside;
 mod client;
 mod connection;
 mod controller;
@@ -110,11 +119,11 @@ pub use runtime::acknowledged::Items;
 pub use runtime::events::Events;
 
 pub use informer_core::controller::{
-    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::fed::Change;
-pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};
+pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
     VersionRef,

@@ -62,11 +62,12 @@ impl Write for &Handle {
 pub(crate) struct Socket {
     handle: Handle,
     deadline: Option<Instant>,
+    patience: Option<Duration>,
 }
 
 impl Socket {
     pub(crate) fn new(handle: Handle, deadline: Instant) -> Self {
-        Socket { handle, deadline: Some(deadline) }
+        Socket { handle, deadline: Some(deadline), patience: None }
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -76,7 +77,18 @@ impl Socket {
     /// When reads and writes end at the latest; never if `None`.
     pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         self.deadline = deadline;
-        if deadline.is_none() {
+        self.unlimit()
+    }
+
+    /// How long one read or write waits before it gives up with [`ErrorKind::WouldBlock`]; until the deadline if `None`.
+    pub(crate) fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        self.patience = patience;
+        self.unlimit()
+    }
+
+    /// Without a limit none is set before each read and write: the last one must not stay.
+    fn unlimit(&self) -> io::Result<()> {
+        if self.deadline.is_none() && self.patience.is_none() {
             each!(&self.handle, socket => {
                 socket.set_read_timeout(None)?;
                 socket.set_write_timeout(None)?;
@@ -102,10 +114,22 @@ impl Socket {
         let _ = self.handle.set_nonblocking(true);
     }
 
+    /// How long a read or write may take.
     fn left(&self) -> io::Result<Option<Duration>> {
-        let Some(deadline) = self.deadline else { return Ok(None) };
+        let Some(deadline) = self.deadline else { return Ok(self.patience) };
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(late()) } else { Ok(Some(left)) }
+        if left.is_zero() { Err(late()) } else { Ok(Some(self.patience.map_or(left, |patience| patience.min(left)))) }
+    }
+
+    /// A timeout of a socket comes as `WouldBlock` on Unix, as `TimedOut` on Windows.
+    fn named<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+                return error;
+            }
+            let is_late = self.patience.is_none() || self.left().is_err();
+            if is_late { late() } else { ErrorKind::WouldBlock.into() }
+        })
     }
 }
 
@@ -113,21 +137,13 @@ fn late() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "the time for it ran out")
 }
 
-/// A timeout of a socket comes as `WouldBlock` on Unix.
-fn named<T>(result: io::Result<T>) -> io::Result<T> {
-    result.map_err(
-        |error| {
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) { late() } else { error }
-        },
-    )
-}
-
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(left) = self.left()? {
             each!(&self.handle, socket => socket.set_read_timeout(Some(left)))?;
         }
-        named((&self.handle).read(buffer))
+        let read = (&self.handle).read(buffer);
+        self.named(read)
     }
 }
 
@@ -136,7 +152,8 @@ impl Write for Socket {
         if let Some(left) = self.left()? {
             each!(&self.handle, socket => socket.set_write_timeout(Some(left)))?;
         }
-        named((&self.handle).write(bytes))
+        let written = (&self.handle).write(bytes);
+        self.named(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

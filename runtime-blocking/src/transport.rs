@@ -1,17 +1,20 @@
 //! [`Transport`]: connections to one API server: name resolution, TCP, TLS, and those that wait idle.
 
-use crate::http::{Body, Fault, Wire};
+use crate::aside::Aside;
+use crate::http::Wire;
 use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::Error;
 use informer_runtime::addresses::{Refusals, shares};
 use informer_runtime::config::{Config, HttpVersion};
+use informer_runtime::fault::Fault;
 use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::Outgoing;
-use informer_runtime::sync::mpsc;
+use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::tls::{self, TlsSource};
 use rustls::ClientConnection;
 use rustls_pki_types::ServerName;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Instant;
 
@@ -20,6 +23,15 @@ pub(crate) struct Transport {
     pub(crate) config: Config,
     tls: Option<(TlsSource, ServerName<'static>)>,
     idle: Idle<Wire>,
+    aside: Aside,
+    resolved: Arc<Mutex<Option<Resolved>>>,
+}
+
+/// What the last look-up of the host found: those that waited for it need none of their own.
+#[derive(Clone)]
+struct Resolved {
+    asked: Instant,
+    found: Result<Vec<SocketAddr>, Arc<io::Error>>,
 }
 
 /// How long the parts of an exchange may take.
@@ -34,7 +46,6 @@ pub(crate) struct Limits {
 pub(crate) struct Answer {
     pub(crate) wire: Wire,
     pub(crate) head: Head,
-    pub(crate) body: Body,
 }
 
 /// Is told of each socket as soon as there is one, and of each connection that stands; an error gives up.
@@ -50,7 +61,7 @@ impl Transport {
             None => None,
             Some(tls) => Some((tls, tls::server_name(&config)?)),
         };
-        Ok(Transport { config, tls, idle: Idle::default() })
+        Ok(Transport { config, tls, idle: Idle::default(), aside: Aside::default(), resolved: Arc::default() })
     }
 
     /// Sends a request, over an idle connection if it may and there is one, and reads the head of its answer.
@@ -73,22 +84,22 @@ impl Transport {
             watcher.connected(&mut wire)?;
             wire.set_deadline(limits.answer)?;
             match wire.ask(outgoing) {
-                Ok((head, body)) => return Ok(Answer { wire, head, body }),
+                Ok(head) => return Ok(Answer { wire, head }),
                 // The server closed it while the request was on its way.
-                Err(_) if outgoing.repeatable && !wire.answered() => {}
+                Err(_) if outgoing.repeatable && !wire.is_answered() => {}
                 Err(fault) => return Err(fault),
             }
         }
         let mut wire = self.connect(limits.connect, watcher)?;
         watcher.connected(&mut wire)?;
         wire.set_deadline(limits.answer)?;
-        let (head, body) = wire.ask(outgoing)?;
-        Ok(Answer { wire, head, body })
+        let head = wire.ask(outgoing)?;
+        Ok(Answer { wire, head })
     }
 
     /// Keeps the connection of an answer for another request if it is good for one.
-    pub(crate) fn keep(&self, answer: Answer, outgoing: &Outgoing) {
-        if !outgoing.watch && answer.wire.is_reusable(&answer.body) {
+    pub(crate) fn keep(&self, mut answer: Answer, outgoing: &Outgoing) {
+        if !outgoing.watch && answer.wire.is_usable() {
             self.idle.keep(answer.wire);
         }
     }
@@ -99,17 +110,17 @@ impl Transport {
     }
 
     fn take_idle(&self) -> Option<Wire> {
-        std::iter::from_fn(|| self.idle.take()).find_map(|mut wire| wire.is_quiet().then_some(wire))
+        std::iter::from_fn(|| self.idle.take()).find_map(|mut wire| wire.is_usable().then_some(wire))
     }
 
     fn connect(&self, by: Instant, watcher: &dyn Watcher) -> Result<Wire, Fault> {
         let server = &self.config.server;
         #[cfg(unix)]
         if let Some(path) = server.unix_socket() {
-            return self.shake_hands(open_unix(path, by)?, by, watcher);
+            return self.shake_hands(self.open_unix(path, by)?, by, watcher);
         }
         let (mut refusals, mut last) = (Refusals::default(), None);
-        let addresses = resolve(server.host(), server.port(), by)?;
+        let addresses = self.resolve(by)?;
         for (address, patience) in shares(addresses, by.saturating_duration_since(Instant::now())) {
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -146,39 +157,44 @@ impl Transport {
             ClientConnection::new(source.current(), name.clone()).map_err(|error| failed(&error).because(error))?;
         Wire::tls(socket, tls).map_err(|error| failed(&error).because(error))
     }
-}
 
-/// The addresses of a host.
-fn resolve(host: &str, port: u16, by: Instant) -> Result<Vec<SocketAddr>, Fault> {
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
+    /// The addresses of the server's host.
+    fn resolve(&self, by: Instant) -> Result<Vec<SocketAddr>, Fault> {
+        let (host, port) = (self.config.server.host(), self.config.server.port());
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        let began = Instant::now();
+        let late = |why| Fault::refused(format_args!("{host:?} was not resolved in time{why}"));
+        let turn = self.aside.turn(by).ok_or_else(|| late(": the system has not answered an earlier look-up yet"))?;
+        let known = self.resolved.lock().clone().filter(|known| known.asked >= began);
+        let found = match known {
+            // By the one that this one has waited for.
+            Some(known) => known.found,
+            None => {
+                let (name, resolved) = (host.to_string(), Arc::clone(&self.resolved));
+                let look_up = move || {
+                    let asked = Instant::now();
+                    let found = (name.as_str(), port).to_socket_addrs();
+                    let found = found.map(Iterator::collect::<Vec<_>>).map_err(Arc::new);
+                    *resolved.lock() = Some(Resolved { asked, found: found.clone() });
+                    found
+                };
+                turn.call(by, look_up)?.ok_or_else(|| late(""))?
+            }
+        };
+        found.map_err(|error| Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error))
     }
-    let name = host.to_string();
-    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-    match aside(by, look_up)? {
-        Some(Ok(addresses)) => Ok(addresses),
-        Some(Err(error)) => Err(Fault::refused(format_args!("{host:?} cannot be resolved: {error}")).because(error)),
-        None => Err(Fault::refused(format_args!("{host:?} was not resolved in time"))),
-    }
-}
 
-#[cfg(unix)]
-fn open_unix(path: &std::path::Path, by: Instant) -> Result<Handle, Fault> {
-    let (place, to) = (path.display(), path.to_owned());
-    match aside(by, move || std::os::unix::net::UnixStream::connect(to))? {
-        Some(Ok(socket)) => Ok(Handle::Unix(socket)),
-        Some(Err(error)) => Err(Fault::refused(format_args!("cannot connect to {place}: {error}")).because(error)),
-        None => Err(Fault::refused(format_args!("cannot connect to {place}: the time for it ran out"))),
+    #[cfg(unix)]
+    fn open_unix(&self, path: &std::path::Path, by: Instant) -> Result<Handle, Fault> {
+        let (place, to) = (path.display(), path.to_owned());
+        let refused = |why: &dyn std::fmt::Display| Fault::refused(format_args!("cannot connect to {place}: {why}"));
+        let turn = self.aside.turn(by).ok_or_else(|| refused(&"an earlier attempt still waits for the server"))?;
+        match turn.call(by, move || std::os::unix::net::UnixStream::connect(to))? {
+            Some(Ok(socket)) => Ok(Handle::Unix(socket)),
+            Some(Err(error)) => Err(refused(&error).because(error)),
+            None => Err(refused(&"the time for it ran out")),
+        }
     }
-}
-
-/// Makes a call of the system that cannot be interrupted, on a thread that is left behind if it takes too long (`None`);
-/// it holds nothing but a name.
-fn aside<T: Send + 'static>(by: Instant, call: impl FnOnce() -> T + Send + 'static) -> Result<Option<T>, Fault> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    // Whoever asked may be gone.
-    let work = move || drop(sender.send(call()));
-    let thread = std::thread::Builder::new().name("informer-dial".into()).spawn(work);
-    thread.map_err(|error| Fault::refused(format_args!("no thread to connect on: {error}")).because(error))?;
-    Ok(receiver.recv_timeout(by.saturating_duration_since(Instant::now())).ok())
 }

@@ -1,9 +1,9 @@
 //! [`Client`]: one API server, and who we are there; [`Api`]: reads and writes of single objects.
 
-use crate::connection::{Connector, Fault};
+use crate::connection::Connector;
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, DEFAULT_TIMEOUT, MAX_ANSWER, Preconditions};
-use informer_runtime::outgoing::Outgoing;
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Preconditions};
+use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
 use serde::Serialize;
@@ -154,37 +154,30 @@ impl Client {
         self.api::<T>().delete(key, preconditions).await
     }
 
-    /// Sends a call, and again with fresh credentials if the server wants that.
+    /// Sends a call until it is answered: status code and body.
     async fn call(&self, request: ApiRequest) -> Result<(u16, Vec<u8>), Error> {
-        let both = async {
-            let (code, body) = self.once(&request, false).await?;
-            if request.wants_fresh_credentials(code) { self.once(&request, true).await } else { Ok((code, body)) }
-        };
-        let late = || failed(&request, format!("no answer within {:?}", self.timeout));
-        timeout(self.timeout, both).await.unwrap_or_else(|_| Err(late()))
+        let mut call = Call::new(request);
+        let answered = timeout(self.timeout, self.answer(&mut call)).await;
+        let late = |_| Err(Fault::broken(format_args!("no answer within {:?}", self.timeout)));
+        answered.unwrap_or_else(late).map_err(|fault| call.failed(fault))
     }
 
-    async fn once(&self, request: &ApiRequest, refresh_credentials: bool) -> Result<(u16, Vec<u8>), Error> {
-        let asked = request.clone();
-        let made = self.connector.prepare(move |config| Outgoing::call(config, &asked, refresh_credentials)).await;
-        let outgoing = made.unwrap_or_else(|| Err(failed(request, "the runtime is shutting down".into())))?;
-        let broken = |(Fault::Refused(reason) | Fault::Broken(reason))| failed(request, reason);
-        let mut answer = self.connector.send(&outgoing, self.timeout, || ready(())).await.map_err(broken)?;
-        let code = answer.head.status;
-        let mut body = Vec::new();
-        while let Some(part) = answer.part().await {
-            body.extend_from_slice(&part.map_err(broken)?);
-            if body.len() > MAX_ANSWER {
-                return Err(failed(request, format!("the answer is longer than {MAX_ANSWER} bytes")));
+    async fn answer(&self, call: &mut Call) -> Result<(u16, Vec<u8>), Fault> {
+        loop {
+            let asked = call.clone();
+            let made = self.connector.prepare(move |config| asked.outgoing(config)).await;
+            let outgoing = made.ok_or_else(|| Fault::broken("the runtime is shutting down"))??;
+            let mut answer = self.connector.send(&outgoing, self.timeout, || ready(())).await?;
+            while let Some(part) = answer.part().await {
+                call.part(&part?)?;
+            }
+            let code = answer.head.status;
+            self.connector.finished(answer, outgoing.watch).await;
+            if let Some(answer) = call.answered(code) {
+                return Ok(answer);
             }
         }
-        self.connector.finished(answer, &outgoing).await;
-        Ok((code, body))
     }
-}
-
-fn failed(request: &ApiRequest, reason: String) -> Error {
-    Error::Transport { request: request.describe(), reason, source: None }
 }
 
 impl fmt::Debug for Client {

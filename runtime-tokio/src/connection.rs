@@ -25,13 +25,13 @@ mod dial;
 pub(crate) mod http1;
 pub(crate) mod http2;
 
+use bytes::Bytes;
 use dial::Dialer;
-use hyper::body::Bytes;
-use hyper::http::response::Parts;
 use informer_core::wire::Head;
 use informer_runtime::config::{HttpVersion, TokenSource};
+use informer_runtime::fault::Fault;
 use informer_runtime::idle::Idle;
-use informer_runtime::outgoing::{Outgoing, head};
+use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::{Config, Error};
 use std::future::Future;
@@ -42,21 +42,10 @@ use tokio::task::spawn_blocking;
 /// How often one request is sent: on a connection that turns out dead or full, on another one, and on a new one.
 const MAX_SENDS: usize = 3;
 
-/// The largest part of a body that is read at a time, and the most that a head may have.
-pub(crate) const READ_BUFFER: usize = 64 * 1024;
-
 /// TCP or a Unix socket, or TLS over it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-/// Why there is no answer, or not all of it.
-pub(crate) enum Fault {
-    /// No connection came about; the server had no work with it.
-    Refused(String),
-    /// The connection or its stream broke, or TLS did not come about.
-    Broken(String),
-}
 
 /// A connection gave no head.
 pub(crate) struct Lost {
@@ -79,10 +68,6 @@ enum Body {
 }
 
 impl Answer {
-    fn new(parts: &Parts, body: Body) -> Self {
-        Answer { head: head(parts.status.as_u16(), &parts.headers), body }
-    }
-
     /// The next part of the body; `None` at its end.
     pub(crate) async fn part(&mut self) -> Option<Result<Bytes, Fault>> {
         match &mut self.body {
@@ -218,9 +203,9 @@ impl Connector {
     }
 
     /// Takes back what is left of an answer that was read to its end.
-    pub(crate) async fn finished(&self, answer: Answer, outgoing: &Outgoing) {
+    pub(crate) async fn finished(&self, answer: Answer, is_watch: bool) {
         if let Body::Http1(body) = answer.body
-            && !outgoing.watch // the next watch opens its own: kept, they would only pile up
+            && !is_watch // the next watch opens its own: kept, they would only pile up
             && let Some(connection) = body.into_idle().await
         {
             self.idle.keep(connection);
@@ -271,12 +256,11 @@ impl Connector {
         let (stream, version) = self.dialer.dial(within).await?;
         let line = if version == HttpVersion::Http2 {
             let connection = http2::open(stream, self.dialer.pings()).await?;
-            let place =
-                connection.place().ok_or_else(|| Fault::Refused("the server allows no HTTP/2 stream".into()))?;
+            let place = connection.place().ok_or_else(|| Fault::refused("the server allows no HTTP/2 stream"))?;
             lane.open.lock().push(connection);
             Line::Http2(place)
         } else {
-            Line::Http1(http1::open(stream).await?)
+            Line::Http1(http1::open(stream))
         };
         *self.spoken.lock() = Some(version);
         drop(turn);
@@ -310,7 +294,7 @@ impl Connector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::Response;
+    use http::Response;
     use informer_core::wire::{Request, RequestId, Verb};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -367,7 +351,7 @@ mod tests {
 
     async fn ask(connector: &Connector, outgoing: &Outgoing) -> (Answer, String) {
         let answer = connector.send(outgoing, Duration::from_secs(10), || std::future::ready(())).await;
-        let mut answer = answer.unwrap_or_else(|(Fault::Refused(why) | Fault::Broken(why))| panic!("{why}"));
+        let mut answer = answer.unwrap_or_else(|fault| panic!("{fault}"));
         let Some(Ok(first)) = answer.part().await else { panic!("a body begins") };
         (answer, String::from_utf8(first.to_vec()).unwrap())
     }

@@ -2,7 +2,7 @@
 
 use crate::factory::{Inner, wait_none};
 use crate::informer::Informer;
-use informer_core::controller::{Counts, Mapper, Outcome, Predicate, ReconcileError, Verdict};
+use informer_core::controller::{Counts, Mapper, Outcome, Overdue, Predicate, ReconcileError, Verdict};
 use informer_core::queue::Limiter;
 use informer_core::{Key, Object};
 use informer_runtime::controller::{Context, ControllerBuilder, ControllerCore, Work};
@@ -49,7 +49,7 @@ pub struct Controller<T> {
 impl<T: Object> Controller<T> {
     /// A controller of the objects of `primary`: each change of one, and its deletion, calls for its key.
     pub fn new(primary: Informer<T>) -> Self {
-        let builder = ControllerBuilder::new((*primary).clone());
+        let builder = ControllerBuilder::new((*primary).clone()).cuts_short();
         Controller { builder, primary: (*primary).clone(), runtime: Arc::clone(primary.runtime()) }
     }
 
@@ -88,6 +88,18 @@ impl<T: Object> Controller<T> {
         self
     }
 
+    /// How long a reconcile may take; for ever by default, and if it is zero. At the deadline its future is dropped, and the
+    /// key is retried with a growing wait, as after an error. So it must be right to end at any `await`; what it has
+    /// spawned goes on, unless it ends with what is dropped, as a `JoinSet` does.
+    ///
+    /// A reconcile that does not come to an `await` cannot be dropped: a second after its deadline it is told as
+    /// [`Observed::Overdue`](crate::Observed::Overdue), and is [`stuck`](RunningController::stuck).
+    #[must_use]
+    pub fn reconcile_deadline(mut self, deadline: Duration) -> Self {
+        self.builder = self.builder.reconcile_deadline(deadline);
+        self
+    }
+
     /// Starts the workers, or has them started with the factory. The factory stops the controller, too.
     pub fn start<F, Fut>(self, reconcile: F) -> RunningController
     where
@@ -107,6 +119,13 @@ impl<T: Object> Controller<T> {
             self.runtime.spawn(async move {
                 let _life = life;
                 work.await;
+            });
+        }
+        if core.has_deadline() {
+            let (life, core) = (workers.enter(), Arc::clone(&core));
+            self.runtime.spawn(async move {
+                let _life = life;
+                watch(core).await;
             });
         }
         RunningController { core, workers }
@@ -153,18 +172,30 @@ where
     loop {
         match core.next() {
             Work::Run(run) => {
-                let context = Context::new(&primary, &run);
-                let outcome = match guard::call(|| reconcile(run.key().clone(), context)) {
-                    Ok(future) => guard::guarded(future).await,
-                    Err(text) => Err(text),
+                let context = Context::new(&core, &primary, &run);
+                let outcome = match (guard::call(|| reconcile(run.key().clone(), context)), core.until(&run)) {
+                    (Err(text), _) => Ok(Err(text)),
+                    (Ok(future), None) => Ok(guard::guarded(future).await),
+                    (Ok(future), Some(until)) => timeout_at(until.into(), guard::guarded(future)).await,
                 };
-                core.finished(run, outcome.map_or_else(Verdict::Panicked, Verdict::from));
+                // The future is dropped by now: its key may run again.
+                match outcome {
+                    Ok(outcome) => core.finished(run, outcome.map_or_else(Verdict::Panicked, Verdict::from)),
+                    Err(_) => core.cut_short(run),
+                };
             }
             Work::Wait(seen, None) => core.signal().past(seen).await,
             // Whether it was the signal or the time: the next look tells.
             Work::Wait(seen, Some(until)) => drop(timeout_at(until.into(), core.signal().past(seen)).await),
             Work::Stop => return,
         }
+    }
+}
+
+/// Looks for reconciles over their deadline, while workers may all be taken.
+async fn watch(core: Arc<ControllerCore>) {
+    while let Some((seen, until)) = core.watch() {
+        drop(timeout_at(until.into(), core.watch_signal().past(seen)).await);
     }
 }
 
@@ -196,6 +227,12 @@ impl RunningController {
         self.core.counts()
     }
 
+    /// The reconciles that are over their [deadline](Controller::reconcile_deadline) and could not be dropped, the oldest
+    /// first: which key, and since when.
+    pub fn stuck(&self) -> Vec<Overdue> {
+        self.core.stuck()
+    }
+
     /// True if nothing runs and nothing waits to run now.
     pub fn is_idle(&self) -> bool {
         self.core.is_idle()
@@ -204,6 +241,6 @@ impl RunningController {
 
 impl fmt::Debug for RunningController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunningController({} workers, {:?})", self.workers.count(), self.counts())
+        write!(f, "RunningController({} tasks, {:?})", self.workers.count(), self.counts())
     }
 }

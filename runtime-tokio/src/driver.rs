@@ -13,12 +13,13 @@
 //! rest of a runtime with few threads. A driver that is slower than its server stops reading through the bounded inbox,
 //! long before the core asks for a pause.
 
-use crate::connection::Fault;
+use crate::connection::Answer;
 use crate::factory::Inner;
-use hyper::body::Bytes;
+use bytes::Bytes;
 use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
+use informer_runtime::fault::Fault;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ const STRETCH: usize = 256 * 1024;
 /// What the task of a request reports.
 enum Event {
     Connected(RequestId),
-    Head(RequestId, Head),
+    // On the heap: the inbox has room for many events, and heads are few.
+    Head(RequestId, Box<Head>),
     Body(RequestId, Bytes),
     End(RequestId, End),
 }
@@ -101,14 +103,8 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
                     let (paused, is_paused) = watch::channel(false);
                     let id = request.id;
                     let work = exchange(Arc::clone(&runtime), request, events.clone(), is_paused);
-                    // In this order: the request is given up before its life ends.
-                    let work = (work, informer.enter());
-                    let work = async move {
-                        let (work, _life) = work;
-                        work.await;
-                    };
                     // No task any more: the factory is stopping, and so will this informer.
-                    if let Some(task) = runtime.spawn(work) {
+                    if let Some(task) = runtime.spawn_for(informer.enter(), Box::pin(work)) {
                         flights.insert(id, Flight { task, paused });
                     }
                 }
@@ -156,16 +152,18 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
     }
 }
 
-/// The task of one request.
+/// The task of one request. A watch waits in it for minutes: what is needed before its head and after its end alone has a
+/// place on the heap meanwhile, and no longer.
 async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
     let _leave = Leave(&runtime);
-    let end = match carry_out(&runtime, &request, &events, paused).await {
-        Ok(()) => End::Closed,
-        Err(Fault::Refused(reason)) => End::Refused(reason),
-        Err(Fault::Broken(reason)) => End::Broken(reason),
+    let id = request.id;
+    let end = match Box::pin(ask(&runtime, request, &events)).await {
+        Ok((answer, is_watch)) => read(&runtime, id, answer, is_watch, &events, paused).await,
+        Err(fault) => Err(fault),
     };
+    let end = end.map_or_else(Fault::into_end, |()| End::Closed);
     // The inbox is gone if the driver is, and then nobody asks.
-    let _ = events.send(Event::End(request.id, end)).await;
+    let _ = events.send(Event::End(id, end)).await;
 }
 
 /// Whatever a request that outlives its factory's stop leaves for others is closed, in whatever way its task ends.
@@ -179,36 +177,39 @@ impl Drop for Leave<'_> {
     }
 }
 
-async fn carry_out(
+/// Sends a request and waits for the head of its answer; whether that is a watch's.
+async fn ask(runtime: &Inner, request: Request, events: &mpsc::Sender<Event>) -> Result<(Box<Answer>, bool), Fault> {
+    runtime.core.ask_gate(&request).map_err(|error| Fault::refused(&error).because(error))?;
+    let connector = runtime.client.connector();
+    let (id, within) = (request.id, request.connect_within);
+    let made = connector.prepare(move |config| Outgoing::request(config, &request)).await;
+    let outgoing = made.ok_or_else(|| Fault::broken("the runtime is shutting down"))??;
+    let connected = || async { drop(events.send(Event::Connected(id)).await) };
+    let mut answer = connector.send(&outgoing, within, connected).await?;
+    let head = Box::new(std::mem::take(&mut answer.head));
+    drop(events.send(Event::Head(id, head)).await);
+    Ok((Box::new(answer), outgoing.watch))
+}
+
+/// Reads the body of an answer to its end.
+async fn read(
     runtime: &Inner,
-    request: &Request,
+    id: RequestId,
+    mut answer: Box<Answer>,
+    is_watch: bool,
     events: &mpsc::Sender<Event>,
     mut paused: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
-    let tell = async |event| drop(events.send(event).await);
-    let id = request.id;
-    if let Some(gate) = runtime.core.gate() {
-        gate(request).map_err(|error| Fault::Refused(error.to_string()))?;
-    }
-    let connector = runtime.client.connector();
-    let asked = request.clone();
-    let made = Box::pin(connector.prepare(move |config| Outgoing::request(config, &asked))).await;
-    let made = made.ok_or_else(|| Fault::Broken("the runtime is shutting down".into()))?;
-    let outgoing = made.map_err(|error| Fault::Broken(error.to_string()))?;
-    let connected = || tell(Event::Connected(id));
-    // On the heap, and gone with the head: a watch then waits for hours in a small task.
-    let mut answer = Box::pin(connector.send(&outgoing, request.connect_within, connected)).await?;
-    tell(Event::Head(id, std::mem::take(&mut answer.head))).await;
     loop {
         // The sender is dropped with the flight, which ends this task.
         let _ = paused.wait_for(|paused| !paused).await;
         match answer.part().await {
-            Some(Ok(bytes)) => tell(Event::Body(id, bytes)).await,
+            Some(Ok(bytes)) => drop(events.send(Event::Body(id, bytes)).await),
             Some(Err(fault)) => return Err(fault),
             None => break,
         }
     }
-    Box::pin(connector.finished(answer, &outgoing)).await;
+    Box::pin(runtime.client.connector().finished(*answer, is_watch)).await;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::driver::drive;
 use crate::informer::Informer;
 use informer_core::{Object, Resource};
 use informer_runtime::controller::ControllerCore;
-use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Life, Lives};
 use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
 use informer_runtime::roster::Leased;
@@ -14,6 +14,7 @@ use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -64,32 +65,49 @@ pub(crate) struct Inner {
 /// Whether tasks can run.
 enum Tasks {
     /// Not before the start says on which runtime.
-    Waiting(Vec<Pin<Box<dyn Future<Output = ()> + Send>>>),
+    Waiting(Vec<Work>),
     Running(Handle),
     Stopped,
 }
 
+/// What a task does. On the heap by itself: an async block around it would hold it twice, before and while it is awaited.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Work that is counted. In this order: what it holds is dropped before its lives end.
+struct Task {
+    work: Work,
+    _lives: (Option<Life>, Life),
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.work.as_mut().poll(cx)
+    }
+}
+
 impl Inner {
-    /// The only place where tasks are made: each is counted until it is gone. Before the start it waits for the
-    /// runtime, after a stop it is dropped; there is no handle then.
+    /// A task of the factory. Before the start it waits for the runtime, after a stop it is dropped; there is no handle then.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+        self.spawn_for(None, Box::pin(work))
+    }
+
+    /// The only place where tasks are made: each is counted until it is gone, for the factory and for the informer whose
+    /// `life` it is.
+    pub(crate) fn spawn_for(&self, life: Option<Life>, work: Work) -> Option<AbortHandle> {
         let refused = {
             let mut tasks = self.tasks.lock();
             match &mut *tasks {
                 Tasks::Running(handle) => {
-                    // In this order: what the work holds is dropped before its life ends.
-                    let task = (work, self.core.lives().enter());
-                    let task = async move {
-                        let (work, _life) = task;
-                        work.await;
-                    };
+                    let task = Task { work, _lives: (life, self.core.lives().enter()) };
                     return Some(handle.spawn(task).abort_handle());
                 }
                 Tasks::Waiting(waiting) => {
-                    waiting.push(Box::pin(work));
+                    waiting.push(work);
                     return None;
                 }
-                Tasks::Stopped => work,
+                Tasks::Stopped => (work, life),
             }
         };
         drop(refused); // it may hold user code, whose drop must not find the lock taken
@@ -302,7 +320,7 @@ impl Factory {
             }
         };
         for work in waiting {
-            self.inner().spawn(work);
+            self.inner().spawn_for(None, work);
         }
         for informer in self.inner().core.take_unstarted() {
             self.inner().spawn(drive(Arc::clone(self.inner()), informer));
@@ -313,7 +331,8 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSynced`] after this time, with what each informer waits for; at once if one was never started.
+    /// [`Error::NotSynced`] after this time, with what each informer waits for; at once if one was never started, or if its
+    /// task died of a panic.
     /// [`Error::Stopped`] if the factory is. [`Error::WouldDeadlock`] inside a handler or reconciler.
     pub async fn synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
@@ -327,7 +346,7 @@ impl Factory {
         }
     }
 
-    /// The informers that have no complete list yet, and why.
+    /// The informers that have no complete list yet or whose driver died, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
         self.inner().core.lagging()
     }

@@ -10,7 +10,7 @@ use informer_runtime::acknowledged::{ItemOptions, ItemSource};
 use informer_runtime::catch_up::CatchUp;
 use informer_runtime::events::{EventStream, filtered};
 use informer_runtime::guard;
-use informer_runtime::handler::{Delivery, HandlerOptions, Registration};
+use informer_runtime::handler::{HandlerOptions, Lent, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::lister::Lister;
 use informer_runtime::observe::Observed;
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
             let (mut function, _life) = (function, life);
             let mut delivered = 0;
             while let Some(delivery) = deliveries.next().await {
-                let outcome = if let Delivery::Notification(notification) = delivery {
+                let outcome = if let Lent::Notification(notification) = delivery {
                     match guard::call(|| function(notification.clone())) {
                         Ok(future) => guard::guarded(future).await,
                         Err(text) => Err(text),
@@ -192,6 +192,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn items(&self, options: ItemOptions) -> ItemStream<T> {
         ItemStream::new(ItemSource::new(&self.handle, options))
     }
+
     /// Waits until the cache stands for `version` or a later one, at most for `within`, and gives its lister: what it reads
     /// is at least as new. `version` is what the server answered to a write, or what a list stood for.
     ///

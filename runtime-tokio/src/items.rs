@@ -1,7 +1,7 @@
 //! [`ItemStream`]: an acknowledged stream that waits with tokio's timer.
 
 use futures_core::Stream;
-use informer_runtime::acknowledged::{Item, ItemSource, Step};
+use informer_runtime::acknowledged::{Item, ItemSource, NextItem};
 use informer_runtime::sync::Place;
 use std::fmt;
 use std::future::poll_fn;
@@ -56,13 +56,13 @@ impl<T: Send + Sync + 'static> Stream for ItemStream<T> {
             return Poll::Pending;
         }
         loop {
-            let (seen, until) = match this.source.step() {
-                Step::Item(item) => {
+            let (seen, until) = match this.source.next_item() {
+                NextItem::Item(item) => {
                     this.left -= 1;
                     return Poll::Ready(Some(item));
                 }
-                Step::Closed => return Poll::Ready(None),
-                Step::Wait(seen, until) => (seen, until),
+                NextItem::Closed => return Poll::Ready(None),
+                NextItem::Wait(seen, until) => (seen, until),
             };
             this.left = BURST;
             if this.source.signal().poll_past(seen, &mut this.place, cx).is_ready() {

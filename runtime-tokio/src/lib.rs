@@ -24,10 +24,14 @@
 //! | a cache | [`Factory::informer`], then [`lister()`](runtime::informer::InformerHandle::lister) and [`index`](runtime::informer::InformerHandle::index) |
 //! | to be told | [`Informer::handle`], [`handle_async`](Informer::handle_async), [`events`](Informer::events), [`items`](Informer::items): see below |
 //! | to keep things in a state | [`Controller`] |
+//! | no reconcile that hangs unseen | [`Controller::reconcile_deadline`]: it is dropped and retried |
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | a cache of your own objects, or a test without a server | [`Factory::fed`] |
+//! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
+//! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by) |
+//! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
@@ -103,11 +107,11 @@ pub use informer_runtime as runtime;
 pub use runtime::events::EventStream;
 
 pub use informer_core::controller::{
-    Counts, Outcome, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
 pub use informer_core::fed::Change;
-pub use informer_core::listener::{Cause, Delivery, Notification, Overflow};
+pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
     VersionRef,

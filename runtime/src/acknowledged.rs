@@ -5,7 +5,7 @@
 //! what nobody asked for waits in the handler's own bound, merged per key; the keys that wait here are those in hand,
 //! those of retries, and those that changed meanwhile; and retries do not hold up what is new.
 //!
-//! An adapter for threads uses [`Items`]; one for tasks waits with a timer of its own, as [`Step`] says.
+//! An adapter for threads uses [`Items`]; one for tasks waits with a timer of its own, as [`NextItem`] says.
 //!
 //! ```
 //! use informer_runtime::acknowledged::{ItemOptions, Items};
@@ -23,12 +23,13 @@
 //! ```
 
 use crate::guard;
-use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Passed, Registration};
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
+use crate::replaced::drop_quietly;
 use crate::sync::{Arc, Mutex, Signal};
-use informer_core::acknowledged::{Acknowledged, Item as Given};
+use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{Counts, Verdict};
 use informer_core::queue::{Limiter, QueueConfig};
 use informer_core::{Key, Obj};
@@ -92,8 +93,8 @@ impl<T> Clone for ItemSource<T> {
     }
 }
 
-/// What [`ItemSource::step`] found.
-pub enum Step<T> {
+/// What [`ItemSource::next_item`] found.
+pub enum NextItem<T> {
     /// Deal with it.
     Item(Item<T>),
     /// Wait past this generation of the signal, or until the instant.
@@ -108,6 +109,7 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
         let ItemOptions { handler, limiter } = options;
         let on_synced = handler.on_synced.clone();
         let (registration, deliveries) = informer.channel(handler);
+        deliveries.channel().take_by_hand();
         ItemSource(Arc::new(Owner(Arc::new(Shared {
             machine: Mutex::new(Acknowledged::new(QueueConfig::new(random_seed()).limiter(limiter))),
             channel: deliveries.channel(),
@@ -121,46 +123,56 @@ impl<T: Send + Sync + 'static> ItemSource<T> {
     }
 
     /// The next item, if there is one.
-    pub fn step(&self) -> Step<T> {
+    pub fn next_item(&self) -> NextItem<T> {
         let shared = &self.0.0;
         // Ends: each round moves one delivery over.
         loop {
             let seen = shared.channel.signal().generation();
+            // Before the locks, and so dropped behind them.
+            let mut passed = Passed::default();
             let mut deliveries = shared.deliveries.lock();
-            // This drops what was passed, so the machine is not locked yet.
-            let next = deliveries.try_next();
+            let next = deliveries.next_keeping(&mut passed);
             let mut machine = shared.machine.lock();
             let now = shared.clock.now();
             let was_empty = matches!(next, Next::Empty(_));
             match next {
-                Next::Delivery(Delivery::Notification(notification)) => machine.tell(now, notification),
-                Next::Delivery(Delivery::Synced) => machine.told_initial(),
+                Next::Delivery(Lent::Notification(notification)) => machine.tell(now, notification),
+                Next::Delivery(Lent::Synced) => machine.told_initial(),
                 Next::Empty(_) => {}
                 Next::Closed => {
                     machine.stop();
-                    return Step::Closed;
+                    return NextItem::Closed;
                 }
             }
             drop(deliveries);
+            // Before it is taken, so that who waits for the end waits for this one, too.
+            if !shared.channel.hand_out() {
+                machine.stop();
+                return NextItem::Closed;
+            }
             let taken = machine.take(now, |key| shared.lister.get(key));
             let synced = machine.poll_synced();
             let until = machine.next_deadline();
             drop(machine);
+            drop(passed);
+            if taken.is_none() {
+                shared.channel.hand_back();
+            }
             if synced {
                 shared.tell_synced();
             }
             if let Some(given) = taken {
-                return Step::Item(Item { given: Some(given), shared: Arc::clone(shared) });
+                return NextItem::Item(Item { given: Some(given), shared: Arc::clone(shared) });
             }
             if was_empty {
-                return Step::Wait(seen, until.and_then(|deadline| shared.clock.instant(deadline)));
+                return NextItem::Wait(seen, until.and_then(|deadline| shared.clock.instant(deadline)));
             }
         }
     }
 }
 
 impl<T> ItemSource<T> {
-    /// What to wait on after [`Step::Wait`].
+    /// What to wait on after [`NextItem::Wait`].
     pub fn signal(&self) -> &Signal {
         self.0.0.channel.signal()
     }
@@ -191,12 +203,12 @@ impl<T> fmt::Debug for ItemSource<T> {
 impl<T> Shared<T> {
     fn answer(&self, given: Given<T>, verdict: Verdict) {
         // Its objects may be the last handles, and a user's type may do anything when it is dropped: not under the lock.
-        let objects = (given.object().cloned(), given.last().cloned());
+        let objects = [given.object().cloned(), given.last().cloned()];
         let mut machine = self.machine.lock();
         let finished = machine.answer(self.clock.now(), given, verdict);
         let (ready, synced) = (machine.ready() > 0, machine.poll_synced());
         drop(machine);
-        drop(objects);
+        objects.into_iter().for_each(drop_quietly);
         if ready || finished.due.is_some() {
             // For another consumer, or due before what they wait for.
             self.channel.signal().notify();
@@ -205,6 +217,7 @@ impl<T> Shared<T> {
         if synced {
             self.tell_synced();
         }
+        self.channel.hand_back();
     }
 
     fn tell_synced(&self) {
@@ -341,10 +354,10 @@ impl<T: Send + Sync + 'static> Items<T> {
 
     fn wait(&mut self, deadline: Option<Instant>) -> Option<Item<T>> {
         loop {
-            match self.0.step() {
-                Step::Item(item) => return Some(item),
-                Step::Closed => return None,
-                Step::Wait(seen, until) => {
+            match self.0.next_item() {
+                NextItem::Item(item) => return Some(item),
+                NextItem::Closed => return None,
+                NextItem::Wait(seen, until) => {
                     let first = until.into_iter().chain(deadline).min();
                     let woken = self.0.signal().wait_past(seen, first);
                     if !woken && deadline.is_some_and(|deadline| deadline <= Instant::now()) {

@@ -1,8 +1,12 @@
-//! The write client's calls without their transport: what is sent, and how an answer is read.
+//! The write client's calls without their transport: what is sent, how often, and how an answer is read.
 //!
-//! Adapters send an [`ApiRequest`] and hand the answer to [`ApiRequest::read`] or [`ApiRequest::read_object`].
+//! Adapters make a [`Call`] of an [`ApiRequest`], send what it says, and hand the answer to [`ApiRequest::read`] or
+//! [`ApiRequest::read_object`].
 
+use crate::Config;
 use crate::error::Error;
+use crate::fault::Fault;
+use crate::outgoing::Outgoing;
 use informer_core::decode::Codec;
 use informer_core::wire::{Status, Verb};
 use informer_core::{Key, Object, Resource};
@@ -75,7 +79,19 @@ impl ApiRequest {
         // A custom resource of one's own need not carry these two.
         if let (Value::Object(fields), Verb::Create | Verb::Update) = (&mut body, self.verb) {
             fields.entry("apiVersion").or_insert_with(|| self.resource.api_version().into());
-            fields.entry("kind").or_insert_with(|| self.resource.kind.clone().into());
+            let kind = fields.entry("kind").or_insert_with(|| self.resource.kind.clone().into());
+            if kind.as_str() == Some("") {
+                // The server would only say that a kind is missing.
+                let resource = &self.resource;
+                return Err(Error::Transport {
+                    request: self.describe(),
+                    reason: format!(
+                        "nothing was sent, as nobody said of which kind an object of {resource} is: set the `kind` of its \
+                         Resource (Resource::dynamic takes it), or write it into the object"
+                    ),
+                    source: None,
+                });
+            }
         }
         self.body = body.to_string().into_bytes();
         Ok(self)
@@ -166,12 +182,6 @@ impl ApiRequest {
         format!("{} {}", self.verb.method(), self.target)
     }
 
-    /// True if the answer says that the credentials are stale: they are then read anew and the call is sent once more,
-    /// and no more often than that.
-    pub fn wants_fresh_credentials(&self, code: u16) -> bool {
-        code == 401
-    }
-
     /// True if the call may be sent again when its connection broke before an answer came: doing it twice is the same
     /// as doing it once.
     pub fn is_repeatable(&self) -> bool {
@@ -194,11 +204,86 @@ impl ApiRequest {
     /// [`Error::Api`] for any code but 2xx, [`Error::Transport`] for an object that does not fit the type.
     pub fn read_object<T: Object>(&self, code: u16, body: &[u8]) -> Result<T, Error> {
         let body = self.read(code, body)?;
-        Codec::<T>::new(self.resource.clone()).build(body).map_err(|source| Error::Transport {
+        let resource = &self.resource;
+        Codec::<T>::new(resource.clone()).build(body).map_err(|source| Error::Transport {
             request: self.describe(),
-            reason: format!("the answer is no {}: {source}", self.resource.kind),
+            reason: match &*resource.kind {
+                "" => format!("the answer is no object of {resource}: {source}"),
+                kind => format!("the answer is no {kind}: {source}"),
+            },
             source: Some(Box::new(source)),
         })
+    }
+}
+
+/// A request on its way to its answer: sent once, and once more with fresh credentials if the server refuses the first.
+///
+/// ```
+/// use informer_core::{Key, Resource};
+/// use informer_runtime::Config;
+/// use informer_runtime::api::{ApiRequest, Call};
+///
+/// let config = Config::from_url("http://10.0.0.1:8001")?;
+/// let mut call = Call::new(ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n"))?);
+/// let first = call.outgoing(&config)?;
+/// assert!(call.answered(401).is_none(), "it is to be sent again");
+/// let second = call.outgoing(&config)?;
+/// # let mut part = || -> Result<(), informer_runtime::fault::Fault> {
+/// call.part(b"{}")?;
+/// # Ok(()) };
+/// # part().unwrap();
+/// assert_eq!(call.answered(401), Some((401, b"{}".to_vec())));
+/// # Ok::<(), informer_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Call {
+    request: ApiRequest,
+    /// The credentials were refused once.
+    refused: bool,
+    body: Vec<u8>,
+}
+
+impl Call {
+    /// One that was not sent yet.
+    pub fn new(request: ApiRequest) -> Self {
+        Call { request, refused: false, body: Vec::new() }
+    }
+
+    /// What is to be sent next.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outgoing::call`].
+    pub fn outgoing(&self, config: &Config) -> Result<Outgoing, Error> {
+        Outgoing::call(config, &self.request, self.refused)
+    }
+
+    /// The next part of the answer's body came.
+    ///
+    /// # Errors
+    ///
+    /// If it has more than [`MAX_ANSWER`] bytes by now.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if self.body.len() + bytes.len() > MAX_ANSWER {
+            return Err(Fault::broken(format_args!("the answer has more than {MAX_ANSWER} bytes")));
+        }
+        self.body.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The answer is complete: its code and body, or `None` if the call is to be sent again.
+    pub fn answered(&mut self, code: u16) -> Option<(u16, Vec<u8>)> {
+        let body = std::mem::take(&mut self.body);
+        if code == 401 && !self.refused {
+            self.refused = true;
+            return None;
+        }
+        Some((code, body))
+    }
+
+    /// There is no answer.
+    pub fn failed(&self, fault: Fault) -> Error {
+        fault.into_error(self.request.describe())
     }
 }
 
@@ -239,6 +324,32 @@ mod tests {
     }
 
     #[test]
+    fn an_object_whose_kind_nobody_said_is_not_sent_and_the_error_says_how_to_give_it() {
+        let unknown: Resource = "widgets.v1.example.com".parse().unwrap();
+        let object = json!({"metadata": {"name": "a"}});
+        let refused = ApiRequest::create(&unknown, "web", &object).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("POST /apis/example.com/v1/namespaces/web/widgets: nothing was sent, as nobody said")
+                && refused.contains("widgets.example.com")
+                && refused.contains("Resource::dynamic"),
+            "{refused}"
+        );
+        assert!(ApiRequest::update(&unknown, &Key::new("web", "a"), &object).is_err());
+        let mut known = unknown.clone();
+        known.kind = "Widget".into();
+        let said = json!({"kind": "Widget", "metadata": {"name": "a"}});
+        let made = [ApiRequest::create(&known, "web", &object), ApiRequest::create(&unknown, "web", &said)];
+        for made in made.map(Result::unwrap) {
+            assert_eq!(serde_json::from_slice::<Value>(&made.body).unwrap()["kind"], "Widget");
+        }
+        // A patch says what changes and no kind.
+        ApiRequest::merge_patch(&unknown, &Key::new("web", "a"), &json!({})).unwrap();
+        let get = ApiRequest::get(&unknown, &Key::new("web", "a")).unwrap();
+        let error = get.read_object::<informer_core::DynamicObject>(200, b"7").unwrap_err().to_string();
+        assert!(error.contains("the answer is no object of widgets.example.com: "), "{error}");
+    }
+
+    #[test]
     fn a_deletion_carries_its_preconditions() {
         let uid = Preconditions { uid: Some("u".into()), resource_version: None };
         let delete = ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), &uid).unwrap();
@@ -246,6 +357,32 @@ mod tests {
         assert_eq!(body["preconditions"], json!({"uid": "u"}));
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
         assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn refused_credentials_are_read_anew_once() {
+        let config = Config::from_url("https://a").unwrap().with_client_certificate("cert", "key");
+        let mut call = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        let fresh = |call: &Call| call.outgoing(&config).unwrap().fresh;
+        assert!(!fresh(&call));
+        call.part(b"stale").unwrap();
+        assert_eq!(call.answered(401), None);
+        assert!(fresh(&call));
+        assert_eq!(call.answered(401), Some((401, Vec::new())));
+        let mut forbidden = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        assert_eq!(forbidden.answered(403), Some((403, Vec::new())));
+    }
+
+    #[test]
+    fn an_answer_has_a_bound() {
+        let mut call = Call::new(ApiRequest::get(&CONFIG_MAPS, &Key::new("web", "a")).unwrap());
+        let megabyte = vec![b'x'; 1 << 20];
+        for _ in 0..MAX_ANSWER / megabyte.len() {
+            call.part(&megabyte).unwrap();
+        }
+        let error = call.failed(call.clone().part(b"x").unwrap_err());
+        let text = "GET /api/v1/namespaces/web/configmaps/a: the answer has more than 67108864 bytes";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Behind {
     pub stands_for: Version,
     /// Why the wait ended.
     pub why: Why,
+    /// The handlers for which the informer itself waits: see [`InformerHandle::held_up_by`].
+    pub held_up_by: Vec<String>,
     /// What failed since the informer's last success, if anything.
     pub failure: Option<Failure>,
 }
@@ -88,6 +90,9 @@ impl fmt::Display for Behind {
         } else {
             write!(f, "; it stands for version {}", self.stands_for)?;
         }
+        for handler in &self.held_up_by {
+            write!(f, "; it waits for handler {handler}, which is full")?;
+        }
         match &self.failure {
             Some(failure) => write!(f, "; last failure: {failure}"),
             None => Ok(()),
@@ -131,7 +136,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// [`Error::Behind`] says what it has come to, and why it is of no use to wait on, or that the deadline passed.
     /// [`Error::WouldDeadlock`] on a thread of an asynchronous runtime.
-    pub fn wait_at_least(&self, version: &Version, deadline: Instant) -> Result<Lister<T>, Error> {
+    pub fn wait_at_least_until(&self, version: &Version, deadline: Instant) -> Result<Lister<T>, Error> {
         self.catch_up_to(version).wait(deadline)?;
         Ok(self.lister())
     }
@@ -141,8 +146,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// # Errors
     ///
-    /// As [`wait_at_least`](Self::wait_at_least).
-    pub fn wait_for(&self, key: &Key, version: &Version, deadline: Instant) -> Result<Seen<T>, Error> {
+    /// As [`wait_at_least_until`](Self::wait_at_least_until).
+    pub fn wait_for_until(&self, key: &Key, version: &Version, deadline: Instant) -> Result<Seen<T>, Error> {
         self.catch_up_with(key, version).wait(deadline)
     }
 }
@@ -192,6 +197,7 @@ impl<T, R> CatchUp<T, R> {
             wanted: self.wanted.clone(),
             stands_for: store.read(|store| store.version().to_version()),
             why,
+            held_up_by: status.held_up_by(),
             failure: status.failure.lock().clone(),
         }))
     }
@@ -200,7 +206,7 @@ impl<T, R> CatchUp<T, R> {
     ///
     /// # Errors
     ///
-    /// As [`InformerHandle::wait_at_least`].
+    /// As [`InformerHandle::wait_at_least_until`].
     pub fn wait(mut self, deadline: Instant) -> Result<R, Error> {
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where at_least() and wait_for() can be awaited";

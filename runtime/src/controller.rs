@@ -1,4 +1,10 @@
 //! [`ControllerBuilder`] and [`ControllerCore`]: a controller without its worker threads or tasks.
+//!
+//! ```text
+//! next ─► Run ─► the user's function ─► finished          a worker
+//!                   └── until, dropped ─► cut_short       a worker whose function is a future
+//! watch ─► wait ─► watch …                                one more, if there is a deadline: tells what is overdue
+//! ```
 
 use crate::factory::FactoryCore;
 use crate::handler::{HandlerOptions, Registration};
@@ -8,12 +14,21 @@ use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::controller::{
-    Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Predicate, Run, Verdict, any, controller_of, itself,
+    Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Overdue, Predicate, Run, Verdict, any, controller_of,
+    itself,
 };
 use informer_core::listener::Notification;
 use informer_core::queue::Limiter;
+use informer_core::time::Duration;
 use informer_core::{Key, Obj, Object};
 use std::time::Instant;
+
+/// Whoever tells of overdue runs does not look more often than this if none is under way: nothing that a person reads is
+/// worth more.
+const LEAST_LOOK: Duration = Duration::from_millis(100);
+
+/// And at least once a day, so that no sum with the clock is beyond what that can hold.
+const WITHOUT_A_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Box<dyn FnOnce(&Arc<ControllerCore>) -> (Registration, Box<dyn HandlerLoop>) + Send>;
 
@@ -24,6 +39,8 @@ pub struct ControllerBuilder<T> {
     sources: Vec<Source>,
     workers: usize,
     limiter: Option<Limiter>,
+    deadline: Option<Duration>,
+    cuts_short: bool,
 }
 
 impl<T: Object> ControllerBuilder<T> {
@@ -35,6 +52,8 @@ impl<T: Object> ControllerBuilder<T> {
             sources: Vec::new(),
             workers: ControllerConfig::WORKERS,
             limiter: None,
+            deadline: None,
+            cuts_short: false,
         }
     }
 
@@ -69,12 +88,25 @@ impl<T: Object> ControllerBuilder<T> {
         self
     }
 
+    /// How long a reconcile may take; for ever by default, and if it is zero.
+    pub fn reconcile_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline).filter(|deadline| !deadline.is_zero());
+        self
+    }
+
+    /// For an adapter whose workers [cut short](ControllerCore::cut_short) what is at its deadline.
+    pub fn cuts_short(mut self) -> Self {
+        self.cuts_short = true;
+        self
+    }
+
     /// Adds the sources. The caller runs the loops, and the workers on the core.
     pub fn build(self, factory: &FactoryCore) -> (Arc<ControllerCore>, Vec<Box<dyn HandlerLoop>>) {
         let mut config = ControllerConfig::new(random_seed()).workers(self.workers);
         if let Some(limiter) = self.limiter {
             config = config.limiter(limiter);
         }
+        (config.reconcile_deadline, config.cuts_short) = (self.deadline, self.cuts_short);
         let core = Arc::new(ControllerCore {
             machine: Mutex::new(Controller::new(config)),
             signal: Arc::new(Signal::new()),
@@ -84,6 +116,8 @@ impl<T: Object> ControllerBuilder<T> {
             open: AtomicBool::new(false),
             orphaned: AtomicBool::new(false),
             workers: self.workers.max(1),
+            deadline: self.deadline,
+            watch: Signal::new(),
         });
         let (primary, predicate) = (self.primary, self.predicate);
         let predicate = move |event: &Notification<T>| predicate.passes(event);
@@ -129,6 +163,9 @@ pub struct ControllerCore {
     /// A source has ended.
     orphaned: AtomicBool,
     workers: usize,
+    deadline: Option<Duration>,
+    /// Told when the controller ends.
+    watch: Signal,
 }
 
 /// What a worker is to do.
@@ -163,6 +200,7 @@ impl ControllerCore {
     /// The next thing for a worker.
     pub fn next(&self) -> Work {
         let seen = self.signal.generation();
+        self.tell_overdue();
         // A source that was stopped alone leaves a cache that stands still: nobody must act on it.
         if !self.orphaned.load(Ordering::Acquire) && self.gates.lock().iter().any(Registration::is_finished) {
             // Once: it wakes every worker, this one included.
@@ -186,10 +224,77 @@ impl ControllerCore {
 
     /// Takes the outcome of a run and tells the observer.
     pub fn finished(&self, run: Run, verdict: Verdict) -> Finished {
-        let finished = self.machine.lock().finished(self.clock.now(), run, verdict);
+        self.end(|machine| machine.finished(self.clock.now(), run, verdict))
+    }
+
+    /// A run is at its [deadline](Self::until), and what ran for it was dropped before this is called: its key may run
+    /// again. Tells the observer.
+    ///
+    /// # Panics
+    ///
+    /// If the run has no deadline.
+    pub fn cut_short(&self, run: Run) -> Finished {
+        self.end(|machine| machine.cut_short(self.clock.now(), run))
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Controller) -> Finished) -> Finished {
+        let mut machine = self.machine.lock();
+        let finished = end(&mut machine);
+        let stopped = machine.is_stopped();
+        drop(machine);
         self.signal.notify();
+        if stopped {
+            self.watch.notify();
+        }
         tell(self.observer.as_ref(), &Observed::Reconcile(&finished));
         finished
+    }
+
+    /// When a run is to be cut short, where that can be done.
+    pub fn until(&self, run: &Run) -> Option<Instant> {
+        run.deadline().and_then(|deadline| self.clock.at(deadline))
+    }
+
+    /// True if somebody is to [watch](Self::watch) over the deadline beside the workers, which may all be taken.
+    pub fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    /// Tells of the runs that are overdue. To be called again past this generation of
+    /// [`watch_signal`](Self::watch_signal), or at the instant; no more if it is `None`, for the controller has ended.
+    pub fn watch(&self) -> Option<(u64, Instant)> {
+        let seen = self.watch.generation();
+        self.tell_overdue();
+        let machine = self.machine.lock();
+        if machine.is_stopped() {
+            return None;
+        }
+        // What starts after this look has all of the deadline before it: no start has to wake whoever looks.
+        let within = self.deadline.unwrap_or(Duration::MAX).clamp(LEAST_LOOK, WITHOUT_A_LOOK);
+        let due = machine.overdue_deadline().and_then(|deadline| self.clock.instant(deadline));
+        let next = Instant::now() + within;
+        Some((seen, due.map_or(next, |due| due.min(next))))
+    }
+
+    /// What to wait on between two calls of [`watch`](Self::watch).
+    pub fn watch_signal(&self) -> &Signal {
+        &self.watch
+    }
+
+    fn tell_overdue(&self) {
+        if self.deadline.is_none() {
+            return;
+        }
+        // Ends: each run is told once, and none starts meanwhile that is overdue already.
+        loop {
+            let Some(overdue) = self.machine.lock().overdue(self.clock.now()) else { return };
+            tell(self.observer.as_ref(), &Observed::Overdue(&overdue));
+        }
+    }
+
+    /// The runs that are over their deadline and go on, the oldest first.
+    pub fn stuck(&self) -> Vec<Overdue> {
+        self.machine.lock().stuck(self.clock.now()).collect()
     }
 
     /// No new run starts; those that run complete.
@@ -199,6 +304,7 @@ impl ControllerCore {
         let gates = self.gates.lock().clone();
         gates.iter().for_each(Registration::remove);
         self.signal.notify();
+        self.watch.notify();
     }
 
     /// What the controller has done so far.
@@ -216,18 +322,19 @@ impl ControllerCore {
 pub struct Context<T> {
     lister: Lister<T>,
     attempt: u32,
+    deadline: Option<Instant>,
 }
 
 impl<T> Clone for Context<T> {
     fn clone(&self) -> Self {
-        Context { lister: self.lister.clone(), attempt: self.attempt }
+        Context { lister: self.lister.clone(), attempt: self.attempt, deadline: self.deadline }
     }
 }
 
 impl<T: Send + Sync + 'static> Context<T> {
     /// For an adapter's worker.
-    pub fn new(informer: &InformerHandle<T>, run: &Run) -> Self {
-        Context { lister: informer.lister(), attempt: run.attempt() }
+    pub fn new(core: &ControllerCore, informer: &InformerHandle<T>, run: &Run) -> Self {
+        Context { lister: informer.lister(), attempt: run.attempt(), deadline: core.until(run) }
     }
 
     /// The object as the cache has it; `None` if it is gone.
@@ -243,5 +350,11 @@ impl<T: Send + Sync + 'static> Context<T> {
     /// How often this key has failed in a row, this run included; 1 for the first try.
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// When this reconcile is to have ended, if its controller has a deadline. For the time limits of what it waits for: on
+    /// threads nothing else ends it.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 }

@@ -48,11 +48,12 @@
 
 use crate::factory::Life;
 use crate::feeder::Refusal;
+use crate::guard;
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_quietly};
+use crate::replaced::{Replaced, drop_quietly, drop_told};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -135,7 +136,8 @@ pub(crate) struct InformerDriver<T> {
     shared: Arc<crate::factory::Shared>,
     waiting: Vec<Arc<Channel<T>>>,
     attached: Vec<Arc<Channel<T>>>,
-    span: Span,
+    /// Made by the first event: a subscriber is code of the user's, and nothing of it runs where informers are made.
+    span: Option<Span>,
     replaced: Replaced<T>,
     /// There are notifications that handlers may not know of.
     unheard: bool,
@@ -148,11 +150,10 @@ pub(crate) struct InformerDriver<T> {
 impl<T: Send + Sync + 'static> InformerDriver<T> {
     pub(crate) fn new(spec: InformerSpec<T>, inner: Arc<Inner<T>>, shared: Arc<crate::factory::Shared>) -> Self {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
-        let span = Span::new(&inner.status.subject);
         let (waiting, attached) = (Vec::new(), Vec::new());
         let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
         let (codec, wall) = (spec.codec, None);
-        let detector = spec.mutations.map(|check| Box::new(Detector::new(check, &inner.store.snapshot())));
+        let detector = spec.mutations.map(|check| Box::new(Detector::new(check)));
         InformerDriver {
             machine,
             codec,
@@ -160,7 +161,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             shared,
             waiting,
             attached,
-            span,
+            span: None,
             replaced,
             unheard: false,
             wall,
@@ -169,9 +170,19 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         }
     }
 
+    /// What runs code of the user's and comes before the first event: no lock is held any more.
+    fn begin(&mut self) {
+        if self.span.is_none() {
+            self.span = Some(Span::new(&self.inner.status.subject));
+            if let Some(detector) = &mut self.detector {
+                detector.begin(&self.inner.store.snapshot());
+            }
+        }
+    }
+
     /// Tells the machine what the wall clock says, if it cannot know.
     fn wall_clock(&mut self, now: Time) {
-        let unix = (self.shared.wall_clock)();
+        let Ok(unix) = guard::call(|| (self.shared.wall_clock)()) else { return };
         let known = self.wall.map(|(then, at)| then.saturating_add(now.since(at)));
         if known.is_none_or(|known| unix.abs_diff(known) >= DRIFT) {
             self.wall = Some((unix, now));
@@ -192,6 +203,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Command::Room(id) => {
                     // It may be full again by now; one that is gone holds up nothing.
                     let full = self.attached.iter().any(|channel| channel.id() == id && channel.is_full());
+                    if !full {
+                        self.inner.status.goes_on_without(id);
+                    }
                     self.machine.handle(now, Input::Backlog { id, full });
                 }
                 Command::Refresh => self.machine.handle(now, Input::Refresh),
@@ -215,7 +229,10 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         for channel in &self.attached {
             match channel.push(batch) {
                 Pushed::Kept => {}
-                Pushed::Full => self.machine.handle(now, Input::Backlog { id: channel.id(), full: true }),
+                Pushed::Full => {
+                    self.inner.status.waits_for(channel.id(), channel.name());
+                    self.machine.handle(now, Input::Backlog { id: channel.id(), full: true });
+                }
                 Pushed::Fallen => fallen.push(Arc::clone(channel)),
             }
         }
@@ -242,7 +259,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             // Observers are told; the state that users ask for does not change.
             _ => {}
         }
-        self.span.notice(notice);
+        if let Some(span) = &self.span {
+            span.notice(notice);
+        }
         self.shared.observe(&Observed::Notice { subject: &status.subject, notice });
         self.shared.changed.notify();
     }
@@ -296,6 +315,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             let mut handler = None;
             for channel in &self.attached {
                 let full = channel.is_full();
+                if !full {
+                    self.inner.status.goes_on_without(channel.id());
+                }
                 self.machine.handle(now, Input::Backlog { id: channel.id(), full });
                 handler = handler.or_else(|| full.then(|| channel.name().to_string()));
             }
@@ -332,6 +354,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
 impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        self.begin();
         self.wall_clock(now);
         self.commands(now);
         let input = match event {
@@ -372,7 +395,9 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         loop {
             match self.machine.poll_output() {
                 Output::Send(request) => {
-                    self.span.request(&request);
+                    if let Some(span) = &self.span {
+                        span.request(&request);
+                    }
                     self.shared.observe(&Observed::Request(&request));
                     return IoAction::Send(request);
                 }
@@ -422,7 +447,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
-                        batch.into_notifications().into_iter().flatten().for_each(drop_quietly);
+                        batch.into_notifications().into_iter().flatten().for_each(drop_told);
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
@@ -435,6 +460,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     }
                 }
                 Output::Detach(id) => {
+                    self.inner.status.goes_on_without(id);
                     for channel in self.waiting.iter().chain(&self.attached).filter(|channel| channel.id() == id) {
                         channel.close();
                     }
@@ -446,6 +472,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                         channel.resync(self.inner.store.snapshot());
                     }
                 }
+                Output::Unwanted(objects) => objects.into_iter().for_each(drop_quietly),
                 Output::Notice(notice) => self.notice(&notice),
                 _ => unreachable!("every output of the core is carried out above"),
             }

@@ -66,19 +66,22 @@ pub struct Lagging {
     pub subject: String,
     /// False if the factory was not started since the informer was asked for.
     pub started: bool,
+    /// True if its driver ended although nobody asked for it: by a panic, or with the runtime on which it was a task. What it
+    /// has stands still, whether it was complete or not.
+    pub dead: bool,
     /// What failed last.
     pub failure: Option<Failure>,
-}
-
-impl Lagging {
-    pub(crate) fn new(subject: String, started: bool, failure: Option<Failure>) -> Self {
-        Lagging { subject, started, failure }
-    }
 }
 
 impl fmt::Display for Lagging {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.failure, self.started) {
+            _ if self.dead => write!(
+                f,
+                "{}: its driver ended by a panic, or with its runtime; ask the factory for the informer again, which gives a \
+                 fresh one, and call start()",
+                self.subject
+            ),
             (_, false) => write!(f, "{}: not started; call start() after asking for an informer", self.subject),
             (Some(failure), true) => write!(f, "{failure}"),
             (None, true) => write!(f, "{}: no answer yet", self.subject),
@@ -233,7 +236,8 @@ mod tests {
 
     #[test]
     fn a_main_that_returns_an_error_prints_what_a_person_can_read() {
-        let error = Error::NotSynced(vec![Lagging::new("pods".into(), true, None)]);
+        let error =
+            Error::NotSynced(vec![Lagging { subject: "pods".into(), started: true, dead: false, failure: None }]);
         assert_eq!(format!("{error:?}"), "an informer is not synced in time: pods: no answer yet");
     }
 }

@@ -40,7 +40,7 @@ mod stream;
 pub use stream::EventStream;
 
 use crate::guard;
-use crate::handler::{Deliveries, Delivery as Lent, HandlerOptions, Next, Registration};
+use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observed, Observer, random_seed, tell};
 use crate::sync::Arc;
@@ -121,6 +121,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
     fn new(informer: &InformerHandle<T>, options: HandlerOptions, filter: Option<Filter<T>>) -> Self {
         let (on_synced, observer) = (options.on_synced.clone(), informer.observer());
         let (registration, deliveries) = informer.channel(options);
+        deliveries.channel().take_by_hand();
         Feed {
             registration,
             deliveries,

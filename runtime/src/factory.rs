@@ -4,12 +4,15 @@ use crate::config::Config;
 use crate::driver::Drive;
 use crate::error::{Error, Lagging};
 use crate::feeder::{FedSpec, Feeder};
+use crate::guard;
 use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Status};
 use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Signal};
+use informer_core::wire::Request;
+use std::io;
 use std::time::Instant;
 
 /// Options of a factory.
@@ -18,7 +21,7 @@ use std::time::Instant;
 pub struct FactoryOptions {
     /// Is told what happens.
     pub observer: Option<Observer>,
-    /// Asked before each request: fault injection.
+    /// Asked before each request: fault injection. One that panics refuses the request.
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
@@ -26,7 +29,7 @@ pub struct FactoryOptions {
     /// many as there are other processors, at most seven, and one more if drivers are tasks. They are started when a batch of more than 16 KiB comes, and wait, once there are,
     /// for the next one. Decoders, transforms and index functions run on them.
     pub decode_threads: Option<usize>,
-    /// The wall clock, in place of the system's: for tests of a suspend.
+    /// The wall clock, in place of the system's: for tests of a suspend. A panic of it counts as no answer.
     pub wall_clock: Option<WallClock>,
     /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
     /// tasks that it waits for. For adapters.
@@ -85,7 +88,7 @@ impl FactoryCore {
         let of_tasks = options.in_async_runtime.is_some();
         let helpers = options.decode_threads.unwrap_or_else(|| Helpers::by_default(of_tasks));
         let make = if of_tasks { Helpers::of_tasks } else { Helpers::new };
-        FactoryCore {
+        let core = FactoryCore {
             config,
             shared: Arc::new(Shared {
                 clock: Clock::start(),
@@ -102,7 +105,11 @@ impl FactoryCore {
             roster: Arc::new(Roster::new()),
             held: AtomicBool::new(false),
             lives,
+        };
+        for line in core.config.ignored() {
+            core.observe(&Observed::Ignored(&line));
         }
+        core
     }
 
     /// Where requests go.
@@ -115,9 +122,15 @@ impl FactoryCore {
         self.shared.clock
     }
 
-    /// Asked before each request.
-    pub fn gate(&self) -> Option<&Gate> {
-        self.gate.as_ref()
+    /// Asks the [gate](FactoryOptions::gate) for a request, if there is one. To be called where the request is carried out:
+    /// a gate may take its time.
+    ///
+    /// # Errors
+    ///
+    /// What the gate says, or that it panicked: the request counts as refused.
+    pub fn ask_gate(&self, request: &Request) -> io::Result<()> {
+        let Some(gate) = &self.gate else { return Ok(()) };
+        guard::call(|| gate(request)).unwrap_or_else(|text| Err(io::Error::other(format!("the gate panicked: {text}"))))
     }
 
     /// Wakes drivers when commands wait or the factory stops.
@@ -139,7 +152,8 @@ impl FactoryCore {
         self.shared.observe(observed);
     }
 
-    /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. A resource
+    /// The informer of a type and scope: the one that is there, or a new one, which the next start starts. One whose driver
+    /// died is not there any more. A resource
     /// with namespaces has the index `namespace` from the beginning.
     ///
     /// One scope that is read as two types is two informers, each with its list, watch and cache, as in the core's
@@ -179,9 +193,11 @@ impl FactoryCore {
         self.roster.take_unstarted()
     }
 
-    /// The informers that have no complete list yet, and why.
+    /// The informers that have no complete list yet or whose driver died, and why.
     pub fn lagging(&self) -> Vec<Lagging> {
-        self.roster.statuses().iter().filter_map(|status| status.lagging()).collect()
+        // An informer that is asked to stop leaves the roster first.
+        let dead = |status: &Status| status.stopped.load(Ordering::Acquire) && !self.is_stopping();
+        self.roster.statuses().iter().filter_map(|status| status.lagging(dead(status))).collect()
     }
 
     /// Looks whether all informers have their first list: `Ok(None)` if so, else the generation of
@@ -189,18 +205,17 @@ impl FactoryCore {
     ///
     /// # Errors
     ///
-    /// If the factory was stopped, an informer ended, or one was never started: then no waiting helps.
+    /// If the factory was stopped, the driver of an informer died, or one was never started: then no waiting helps.
     pub fn check_synced(&self) -> Result<Option<u64>, Error> {
         let seen = self.shared.changed.generation();
         let lagging = self.lagging();
         if lagging.is_empty() {
             return Ok(None);
         }
-        let ended = |status: &Arc<Status>| status.stopped.load(Ordering::Acquire) && status.lagging().is_some();
-        if self.is_stopping() || self.roster.statuses().iter().any(ended) {
+        if self.is_stopping() {
             return Err(Error::Stopped);
         }
-        if lagging.iter().any(|one| !one.started) {
+        if lagging.iter().any(|one| one.dead || !one.started) {
             return Err(Error::NotSynced(lagging));
         }
         Ok(Some(seen))
@@ -217,7 +232,7 @@ impl FactoryCore {
     ///
     /// As [`check_synced`](Self::check_synced); when the deadline passes, which informers lag and why.
     pub fn wait_synced(&self, deadline: Instant) -> Result<(), Error> {
-        crate::guard::refuse_inside("synced()")?;
+        guard::refuse_inside("synced()")?;
         loop {
             let Some(seen) = self.check_synced()? else { return Ok(()) };
             if !self.shared.changed.wait_past(seen, Some(deadline)) && Instant::now() >= deadline {

@@ -119,7 +119,7 @@ impl<T: 'static> FedSpec<T> {
         let codec = Codec::<DynamicObject>::new(self.resource)
             .map(|_| Err(DecodeError::new("an informer that is fed decodes nothing")));
         let (resync, mutations) = (self.resync, self.mutations);
-        InformerSpec { codec, config, resync, transform: String::new(), saved: None, mutations }
+        InformerSpec { codec, config, resync, transform: String::new(), schema: None, saved: None, mutations }
     }
 }
 

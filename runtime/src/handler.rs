@@ -16,11 +16,11 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
-use crate::replaced::drop_quietly;
+use crate::replaced::drop_told;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
-use informer_core::listener::{self, Batch, Notification, Overflow, Ring, RingStats, Turn, Walk};
+use informer_core::listener::{self, Batch, Notification, Overflow, Recreated, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
 use informer_core::time::Duration;
 use std::fmt;
@@ -34,8 +34,11 @@ pub struct HandlerOptions {
     pub name: String,
     /// Repeat everything in this period; the informer's own if `None`. Zero is never.
     pub resync: Option<Duration>,
-    /// What happens when the handler does not keep up.
+    /// What happens when the handler does not keep up. Under [`Overflow::Pause`] the informer waits for it:
+    /// [`held_up_by`](crate::informer::InformerHandle::held_up_by) names the handlers for which it does.
     pub overflow: Overflow,
+    /// What it is told of an object that was deleted and made again unseen.
+    pub recreated: Recreated,
     /// Called once, between the last notification of the initial state and the first one after it, where the
     /// notifications are delivered.
     pub on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -65,6 +68,21 @@ impl HandlerOptions {
     #[must_use]
     pub fn with_overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
+        self
+    }
+
+    /// With another way to be told of an object that was deleted and made again unseen.
+    ///
+    /// ```
+    /// use informer_core::listener::Recreated;
+    /// use informer_runtime::handler::HandlerOptions;
+    ///
+    /// let options = HandlerOptions::named("dns").with_recreated(Recreated::Flagged);
+    /// assert_eq!((options.recreated, HandlerOptions::default().recreated), (Recreated::Flagged, Recreated::Split));
+    /// ```
+    #[must_use]
+    pub fn with_recreated(mut self, recreated: Recreated) -> Self {
+        self.recreated = recreated;
         self
     }
 
@@ -100,6 +118,9 @@ struct Buffer<T> {
     parked: bool,
     /// Notifications that came since then.
     unheard: usize,
+    /// Whoever holds the deliveries asks for them in a loop of their own, and has so many in hand. Then there is no call of
+    /// ours for which a wait for the end could be, and who waits may well be that loop.
+    by_hand: Option<usize>,
 }
 
 /// After how many notifications of a burst a handler that waits is woken, even if its driver has more for it at once: one
@@ -145,7 +166,12 @@ impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
         let limit = options.overflow.limit().unwrap_or(usize::MAX);
         Channel {
-            buffer: Mutex::new(Buffer { ring: Ring::new(options.overflow), parked: false, unheard: 0 }),
+            buffer: Mutex::new(Buffer {
+                ring: Ring::new(options.overflow).with_recreated(options.recreated),
+                parked: false,
+                unheard: 0,
+                by_hand: None,
+            }),
             place: AtomicUsize::new(NOTHING_LENT),
             claim: (limit / CLAIM_OF_LIMIT).clamp(1, CLAIM),
             wake_after: WAKE_AFTER.min(limit / 2),
@@ -293,11 +319,47 @@ impl<T> Channel<T> {
         self.shared.closed.store(true, Ordering::Release);
         self.recall(&mut buffer.ring);
         let left = buffer.ring.take();
+        let nothing_runs = buffer.by_hand == Some(0);
         drop(buffer);
         self.signal.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
         // that ends has other handlers to close.
-        let _ = guard::call(|| left.dismantle(drop_quietly));
+        let _ = guard::call(|| left.dismantle(drop_told));
+        if nothing_runs {
+            self.shared.finish();
+        }
+    }
+
+    /// Nothing is called for this handler: it is finished as soon as it is closed and nothing is in hand.
+    pub(crate) fn take_by_hand(&self) {
+        self.in_hand(|_| 0);
+    }
+
+    /// Something is given away of which the end is to be waited for. False if the handler is closed, and nothing is to be
+    /// given any more.
+    pub(crate) fn hand_out(&self) -> bool {
+        let mut buffer = self.buffer.lock();
+        let open = !self.shared.closed.load(Ordering::Acquire);
+        if open {
+            buffer.by_hand = buffer.by_hand.map(|count| count + 1);
+        }
+        open
+    }
+
+    /// It is back.
+    pub(crate) fn hand_back(&self) {
+        self.in_hand(|count| count - 1);
+    }
+
+    fn in_hand(&self, change: impl FnOnce(usize) -> usize) {
+        let mut buffer = self.buffer.lock();
+        let count = change(buffer.by_hand.unwrap_or_default());
+        buffer.by_hand = Some(count);
+        let closed = self.shared.closed.load(Ordering::Acquire);
+        drop(buffer);
+        if closed && count == 0 {
+            self.shared.finish();
+        }
     }
 }
 
@@ -310,21 +372,21 @@ pub struct Deliveries<T> {
     claimed: usize,
 }
 
-/// What is to be delivered.
+/// What is to be delivered, lent for as long as it is looked at. [`Delivery`](listener::Delivery) is the same for whoever keeps it.
 #[derive(Debug)]
-pub enum Delivery<'a, T> {
+pub enum Lent<'a, T> {
     /// Tell the handler.
     Notification(&'a Notification<T>),
     /// Everything that belonged to the initial state was delivered before. Comes once.
     Synced,
 }
 
-impl<T> Delivery<'_, T> {
+impl<T> Lent<'_, T> {
     /// The same for whoever keeps it: two counted pointers.
     pub fn to_owned(&self) -> listener::Delivery<T> {
         match self {
-            Delivery::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
-            Delivery::Synced => listener::Delivery::Synced,
+            Lent::Notification(notification) => listener::Delivery::Notification((*notification).clone()),
+            Lent::Synced => listener::Delivery::Synced,
         }
     }
 }
@@ -333,7 +395,7 @@ impl<T> Delivery<'_, T> {
 #[derive(Debug)]
 pub enum Next<'a, T> {
     /// Something to deliver.
-    Delivery(Delivery<'a, T>),
+    Delivery(Lent<'a, T>),
     /// Nothing yet: wait past this generation.
     Empty(u64),
     /// The handler was removed or the informer stopped.
@@ -357,18 +419,23 @@ impl<T> Deliveries<T> {
     /// The next thing, if there is one. Asking for it says that the one before is done with. Takes no lock as long as it
     /// is of the batch of the one before.
     pub fn try_next(&mut self) -> Next<'_, T> {
-        match self.find() {
+        self.next_keeping(&mut Passed::default())
+    }
+
+    /// The same for who holds a lock: what is done with is given away, to be dropped behind it.
+    pub(crate) fn next_keeping(&mut self, passed: &mut Passed<T>) -> Next<'_, T> {
+        match self.find(passed) {
             Found::Empty(seen) => Next::Empty(seen),
             Found::Closed => Next::Closed,
             found @ (Found::Notification | Found::Synced) => Next::Delivery(self.delivery(found)),
         }
     }
 
-    fn find(&mut self) -> Found {
+    /// What is done with lives in `passed` until the ring has let go of it, too: so it is dropped by its owner, and not under
+    /// the ring's lock.
+    fn find(&mut self, passed: &mut Passed<T>) -> Found {
         if let Some(walk) = &mut self.walk {
-            if let Some(passed) = walk.take_made() {
-                drop_quietly(passed);
-            }
+            passed.made = walk.take_made();
             let from = walk.place();
             if from < self.claimed {
                 if !self.channel.shared.closed.load(Ordering::Acquire) {
@@ -383,11 +450,8 @@ impl<T> Deliveries<T> {
                 }
             }
         }
-        // Until the ring has let go of it, too: what is dropped is dropped here, and not under the ring's lock.
-        let passed = self.walk.take();
-        let found = self.take_turn();
-        passed.into_iter().for_each(pass);
-        found
+        passed.walk = self.walk.take();
+        self.take_turn()
     }
 
     fn take_turn(&mut self) -> Found {
@@ -422,10 +486,10 @@ impl<T> Deliveries<T> {
         found
     }
 
-    fn delivery(&self, found: Found) -> Delivery<'_, T> {
+    fn delivery(&self, found: Found) -> Lent<'_, T> {
         match (found, &self.walk) {
-            (Found::Notification, Some(walk)) => Delivery::Notification(walk.current()),
-            (Found::Synced, _) => Delivery::Synced,
+            (Found::Notification, Some(walk)) => Lent::Notification(walk.current()),
+            (Found::Synced, _) => Lent::Synced,
             (Found::Notification | Found::Empty(_) | Found::Closed, _) => {
                 unreachable!("a notification is the current one of a walk, and nothing else is delivered")
             }
@@ -443,9 +507,11 @@ impl<T> Deliveries<T> {
     }
 
     /// The next thing, waiting for it; `None` when the handler is closed.
-    pub fn next_blocking(&mut self) -> Option<Delivery<'_, T>> {
+    pub fn next_blocking(&mut self) -> Option<Lent<'_, T>> {
         loop {
-            match self.find() {
+            // Not in the head of the match: it would be kept while this waits.
+            let found = self.find(&mut Passed::default());
+            match found {
                 Found::Empty(seen) => _ = self.channel.signal.wait_past(seen, None),
                 Found::Closed => return None,
                 found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
@@ -455,9 +521,11 @@ impl<T> Deliveries<T> {
 
     /// The same for a task.
     #[cfg(feature = "async")]
-    pub async fn next(&mut self) -> Option<Delivery<'_, T>> {
+    pub async fn next(&mut self) -> Option<Lent<'_, T>> {
         loop {
-            match self.find() {
+            // Not in the head of the match: it would be kept while this waits.
+            let found = self.find(&mut Passed::default());
+            match found {
                 Found::Empty(seen) => self.channel.signal.past(seen).await,
                 Found::Closed => return None,
                 found @ (Found::Notification | Found::Synced) => return Some(self.delivery(found)),
@@ -476,14 +544,33 @@ impl<T> Deliveries<T> {
     }
 }
 
-/// Lets go of what was walked: its objects are nothing to this handler any more.
-fn pass<T>(mut walk: Walk<T>) {
-    if let Some(passed) = walk.take_made() {
-        drop_quietly(passed);
+/// What a handler is done with: its objects are nothing to it any more. Dropping it drops them, quietly.
+pub(crate) struct Passed<T> {
+    /// The last notification, if it was not part of a batch.
+    made: Option<Notification<T>>,
+    /// What it walked to the end, or as far as it was left to it.
+    walk: Option<Walk<T>>,
+}
+
+impl<T> Default for Passed<T> {
+    fn default() -> Self {
+        Passed { made: None, walk: None }
     }
-    // What it walks besides a batch is a snapshot, perhaps the last handle of it.
-    let batch = guard::call(|| walk.into_batch()).ok().flatten();
-    batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_quietly);
+}
+
+impl<T> Drop for Passed<T> {
+    fn drop(&mut self) {
+        if let Some(made) = self.made.take() {
+            drop_told(made);
+        }
+        let Some(mut walk) = self.walk.take() else { return };
+        if let Some(made) = walk.take_made() {
+            drop_told(made);
+        }
+        // What it walks besides a batch is a snapshot, perhaps the last handle of it.
+        let batch = guard::call(|| walk.into_batch()).ok().flatten();
+        batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_told);
+    }
 }
 
 impl<T> Drop for Deliveries<T> {
@@ -493,13 +580,17 @@ impl<T> Drop for Deliveries<T> {
             self.channel.close();
             (self.channel.driver)(Command::Remove(self.channel.shared.id));
         }
-        self.walk.take().into_iter().for_each(pass);
-        self.channel.shared.finished.store(true, Ordering::Release);
-        self.channel.shared.tell();
+        drop(Passed { made: None, walk: self.walk.take() });
+        self.channel.shared.finish();
     }
 }
 
 impl Shared {
+    fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+        self.tell();
+    }
+
     fn tell(&self) {
         self.changed.notify();
         for listener in &*self.listeners.lock() {
@@ -572,7 +663,8 @@ impl Registration {
         }
     }
 
-    /// True once the handler was removed, or its informer stopped, and no call runs any more.
+    /// True once the handler was removed, or its informer stopped, and no call runs any more; of a stream of items, once none
+    /// is in hand. What a loop of one's own does with an event that it has taken is not known here.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
     }
@@ -583,7 +675,7 @@ impl Registration {
     }
 
     /// Waits on this thread until no call runs any more; for ever if the handler is never removed and its informer
-    /// never stopped.
+    /// never stopped, or if this thread has an item in hand.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ mod schedules;
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
-use crate::handler::{Channel, Deliveries, Delivery, HandlerOptions, Next, Registration};
+use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
 use crate::observe::{Clock, Observed, Observer, tell};
@@ -21,7 +21,7 @@ use informer_core::informer::{HandlerId, InformerConfig};
 use informer_core::listener::Notification;
 use informer_core::object::DecodeError;
 use informer_core::reflector::{Failure, Health, ListStrategy, Phase, Tuning};
-use informer_core::saved::Saved;
+use informer_core::saved::{Saved, SavedError};
 use informer_core::selector::{FieldSelector, LabelSelector};
 use informer_core::store::{IndexDef, IndexValue, IndexValues, Store};
 use informer_core::time::{Duration, Time};
@@ -38,6 +38,8 @@ pub struct InformerSpec<T> {
     /// Which functions change the objects, in order; two closures of one place have one name, so with their types.
     pub(crate) transform: String,
     pub(crate) saved: Option<Saved<T>>,
+    /// The form of what is saved, if it has a name of the user's.
+    pub(crate) schema: Option<String>,
     pub(crate) mutations: Option<MutationCheck<T>>,
 }
 
@@ -53,7 +55,7 @@ impl<T: Object> InformerSpec<T> {
     pub fn of(resource: Resource) -> Self {
         let config = InformerConfig::new(resource.clone());
         let (codec, transform) = (Codec::new(resource), String::new());
-        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, mutations: None }
+        InformerSpec { codec, config, resync: Duration::ZERO, transform, saved: None, schema: None, mutations: None }
     }
 }
 
@@ -154,6 +156,7 @@ impl<T: 'static> InformerSpec<T> {
             resync: self.resync,
             transform: transforms,
             saved: None,
+            schema: self.schema,
             mutations: None,
         }
     }
@@ -169,10 +172,55 @@ impl<T: 'static> InformerSpec<T> {
     /// included; then they are synced ([`informer_core::saved`] says more). Nothing is synced before that.
     ///
     /// The objects are as the transform left them: it is not run on them. An informer that is there already goes on with
-    /// what it has. A state of another collection is an error where the informer is asked for.
+    /// what it has. A state of another collection or form is an error where the informer is asked for:
+    /// [`read_saved`](Self::read_saved) finds it before.
     pub fn preloaded(mut self, saved: Saved<T>) -> Self {
         self.saved = Some(saved);
         self
+    }
+
+    /// A name of one's own for the form in which objects are saved, in place of the name of their type. To be changed with
+    /// the fields of the type, or with what the transform leaves of an object: what was saved before is then refused.
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.schema = Some(schema.to_string());
+        self
+    }
+
+    /// Reads the lines that [`Saved::lines`] of an earlier run of this informer gave, for [`preloaded`](Self::preloaded).
+    /// `build` makes a value of its JSON. To be called when scope, transform and schema are set.
+    ///
+    /// ```
+    /// use informer_core::{DynamicObject, Object, Resource};
+    /// use informer_runtime::informer::InformerSpec;
+    ///
+    /// let pods = Resource::namespaced("", "v1", "pods", "Pod");
+    /// let spec = InformerSpec::<DynamicObject>::of(pods.clone()).namespace("web");
+    /// let text = r#"{"informerState":1,"of":"pods in namespace \"web\"","resourceVersion":"9","objects":0}"#;
+    /// let spec = match spec.read_saved(text.lines(), |json| DynamicObject::decode(json.as_bytes(), &pods)) {
+    ///     Ok(saved) => spec.preloaded(saved),
+    ///     Err(error) => {
+    ///         eprintln!("beginning without it: {error}");
+    ///         spec
+    ///     }
+    /// };
+    /// # drop(spec);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SavedError`] says which line is of no use, or that it is the state of another collection or form, and of which.
+    pub fn read_saved<'a>(
+        &self,
+        lines: impl IntoIterator<Item = &'a str>,
+        build: impl FnMut(&str) -> Result<T, DecodeError>,
+    ) -> Result<Saved<T>, SavedError> {
+        let of = Scope::of(&self.config.reflector).to_string();
+        Saved::read_as(&of, self.saved_as(), lines, build)
+    }
+
+    /// The name of the form in which objects are saved.
+    pub(crate) fn saved_as(&self) -> &str {
+        self.schema.as_deref().unwrap_or_else(|| type_name::<T>())
     }
 }
 
@@ -203,6 +251,8 @@ pub(crate) struct Status {
     pub(crate) phase: Mutex<Phase>,
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) health: SharedHealth,
+    /// Handlers that the machine waits for, in the order in which they became full.
+    full: Mutex<Vec<(HandlerId, String)>>,
     /// The informer was asked to stop; its factory goes on.
     pub(crate) leaving: AtomicBool,
     /// Told of each change of the store while somebody waits for one, and of the end.
@@ -251,6 +301,7 @@ impl Status {
             phase: Mutex::new(Phase::Idle),
             failure: Mutex::new(None),
             health: SharedHealth::default(),
+            full: Mutex::default(),
             leaving: AtomicBool::new(false),
             moved: Signal::new(),
             waiters: AtomicUsize::new(0),
@@ -265,12 +316,31 @@ impl Status {
         }
     }
 
-    pub(crate) fn lagging(&self) -> Option<Lagging> {
-        if self.synced.load(Ordering::Acquire) {
+    /// The machine waits for this handler from now on.
+    pub(crate) fn waits_for(&self, id: HandlerId, name: &str) {
+        let mut full = self.full.lock();
+        if full.iter().all(|(known, _)| *known != id) {
+            full.push((id, name.to_string()));
+        }
+    }
+
+    /// It does not any more.
+    pub(crate) fn goes_on_without(&self, id: HandlerId) {
+        self.full.lock().retain(|(known, _)| *known != id);
+    }
+
+    pub(crate) fn held_up_by(&self) -> Vec<String> {
+        self.full.lock().iter().map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Why it is not up to date, if it is not. `dead` if nobody drives it any more.
+    pub(crate) fn lagging(&self, dead: bool) -> Option<Lagging> {
+        if !dead && self.synced.load(Ordering::Acquire) {
             return None;
         }
         let failure = self.failure.lock().clone();
-        Some(Lagging::new(self.subject.clone(), self.started.load(Ordering::Acquire), failure))
+        let started = self.started.load(Ordering::Acquire);
+        Some(Lagging { subject: self.subject.clone(), started, dead, failure })
     }
 }
 
@@ -283,11 +353,13 @@ pub(crate) struct Inner<T> {
     /// Under what its roster knows it.
     pub(crate) scope: Scope,
     pub(crate) roster: Weak<Roster>,
+    /// The form of what is saved.
+    schema: String,
     next_handler: AtomicU64,
     shared: Arc<Shared>,
 }
 
-impl<T> Inner<T> {
+impl<T: 'static> Inner<T> {
     pub(crate) fn new(
         spec: &InformerSpec<T>,
         scope: Scope,
@@ -303,11 +375,14 @@ impl<T> Inner<T> {
             resync: spec.resync,
             scope,
             roster,
+            schema: spec.saved_as().to_string(),
             next_handler: AtomicU64::new(1),
             shared: Arc::clone(shared),
         }
     }
+}
 
+impl<T> Inner<T> {
     /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most three commands
     /// per handler and one refresh, however long the informer is not started.
     ///
@@ -340,6 +415,7 @@ impl<T> Inner<T> {
             Command::Remove(_) | Command::Room(_) | Command::Refresh => None,
         });
         added.chain(attached).for_each(|channel| channel.close());
+        self.status.full.lock().clear();
         self.status.moved.notify();
         self.shared.changed.notify();
     }
@@ -476,6 +552,13 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         self.instant(&self.0.status.health.degraded_since)
     }
 
+    /// The handlers that the informer waits for: more waits for each of them than its
+    /// [`Overflow::Pause`](informer_core::listener::Overflow::Pause) allows. While there is one, no event is taken, and the
+    /// cache stands still: for all handlers and readers. Empty otherwise.
+    pub fn held_up_by(&self) -> Vec<String> {
+        self.0.status.held_up_by()
+    }
+
     fn instant(&self, cell: &AtomicU64) -> Option<Instant> {
         let nanos = cell.load(Ordering::Relaxed);
         if nanos == NEVER { None } else { self.0.shared.clock.at(Time::from_nanos(nanos)) }
@@ -490,7 +573,10 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// there is anything.
     pub fn saved(&self) -> Option<Saved<T>> {
         let (snapshot, version) = self.read(|store| (store.snapshot(), store.version().to_version()));
-        (!version.is_empty()).then(|| Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version))
+        if version.is_empty() {
+            return None;
+        }
+        Some(Saved::new(&self.0.status.subject, snapshot.iter().cloned(), version).with_schema(&self.0.schema))
     }
 
     /// Lists the newest state again, whatever is cached: after a change of a conversion that changed no object.
@@ -645,12 +731,12 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
         match self.deliveries.try_next() {
             Next::Empty(seen) => return Step::Empty(seen),
             Next::Closed => return Step::Closed,
-            Next::Delivery(Delivery::Notification(notification)) => {
+            Next::Delivery(Lent::Notification(notification)) => {
                 if let Err(text) = guard::call(|| (self.function)(notification)) {
                     self.panicked(&text);
                 }
             }
-            Next::Delivery(Delivery::Synced) => {
+            Next::Delivery(Lent::Synced) => {
                 if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
                     self.panicked(&text);
                 }

@@ -15,6 +15,7 @@
 //! | [`controller`] | from a notification to a run for a worker |
 //! | [`api`] | the write client's calls |
 //! | [`outgoing`], [`addresses`], [`idle`] | a request, where it goes, connections between two of them |
+//! | [`http1`], [`fault`] | HTTP/1.1 on one connection, without IO; why an exchange came to nothing |
 //! | [`guard`], [`observe`], [`sync`] | user code, observers, locks |
 //! | [`mutation`] | who changes a cached object |
 #![forbid(unsafe_code)]
@@ -29,10 +30,12 @@ pub mod driver;
 pub mod error;
 pub mod events;
 pub mod factory;
+pub mod fault;
 pub mod feeder;
 pub mod guard;
 pub mod handler;
 mod helpers;
+pub mod http1;
 pub mod idle;
 pub mod informer;
 pub mod lister;

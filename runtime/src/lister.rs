@@ -7,7 +7,7 @@
 use crate::pages::{Page, Pages, Part};
 use crate::store::SharedStore;
 use crate::sync::Arc;
-use informer_core::lister::{Detached, Lister as CoreLister, TokenError, View};
+use informer_core::lister::{Detached, Lister as CoreLister, Objects, TokenError, View};
 use informer_core::selector::LabelSelector;
 use informer_core::store::{IndexError, IndexValue, Snapshot, Store};
 use informer_core::{Key, Obj, Object};
@@ -55,7 +55,7 @@ impl<T> Lister<T> {
     }
 
     /// All objects of the lister's scope, as they are at one instant, in no fixed order.
-    pub fn list(&self) -> Vec<Obj<T>> {
+    pub fn list(&self) -> Objects<T> {
         self.store.read(|store| self.whole(store)).into_objects()
     }
 
@@ -133,7 +133,7 @@ impl<T: Object> Lister<T> {
     ///
     /// With a [label index](crate::informer::InformerHandle::label_index) on a label that it asks for, this costs the
     /// size of the answer.
-    pub fn matching(&self, selector: &LabelSelector) -> Vec<Obj<T>> {
+    pub fn matching(&self, selector: &LabelSelector) -> Objects<T> {
         self.store.read(|store| self.selected(store, selector)).into_objects()
     }
 
@@ -191,7 +191,7 @@ impl<T, V: IndexValue> Index<T, V> {
     }
 
     /// The objects that have `value`; none if nobody has it, or if the index was removed.
-    pub fn get(&self, value: &V::Query) -> Vec<Obj<T>> {
+    pub fn get(&self, value: &V::Query) -> Objects<T> {
         self.try_get(value).unwrap_or_default()
     }
 
@@ -200,7 +200,7 @@ impl<T, V: IndexValue> Index<T, V> {
     /// # Errors
     ///
     /// If the index was removed, or made anew with values of another type.
-    pub fn try_get(&self, value: &V::Query) -> Result<Vec<Obj<T>>, IndexError> {
+    pub fn try_get(&self, value: &V::Query) -> Result<Objects<T>, IndexError> {
         let selected =
             self.store.read(|store| Ok(CoreLister::new(store).select_value::<V>(&self.name, value)?.detach()));
         selected.map(Detached::into_objects)

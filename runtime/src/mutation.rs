@@ -3,8 +3,8 @@
 //! Objects in a cache are shared: with readers, with handlers, with the store's own indexes. A type without interior
 //! mutability cannot be changed there, and needs no check. One with cells, locks or atomics can be, silently, and then an
 //! index is wrong, `old` is not what was true before, and a selector finds what it should not. For such types: a hash of
-//! the content is taken before an object can be seen by anybody, and compared again in each period, when the object is
-//! replaced and when it is deleted. What differs is told by its key.
+//! the content is taken before an object can be seen by anybody (of a preloaded one, when its informer starts), and
+//! compared again in each period, when the object is replaced and when it is deleted. What differs is told by its key.
 //!
 //! It is for tests and for hunting a bug: each period costs a hash of every object. They are taken by the informer's
 //! driver, [`SLICE`] at a time so that events do not wait long. Off, which it is unless asked for, it costs nothing.
@@ -115,11 +115,13 @@ pub(crate) struct Detector<T> {
 }
 
 impl<T> Detector<T> {
-    /// Begins with what was preloaded.
-    pub(crate) fn new(check: MutationCheck<T>, preloaded: &Snapshot<T>) -> Self {
-        let mut detector = Detector { check, kept: HashMap::new(), left: Vec::new(), due: None };
-        preloaded.iter().for_each(|object| drop_quietly(detector.keep(object)));
-        detector
+    pub(crate) fn new(check: MutationCheck<T>) -> Self {
+        Detector { check, kept: HashMap::new(), left: Vec::new(), due: None }
+    }
+
+    /// Takes the hashes of what was preloaded. To be called once, by the driver, which holds no lock.
+    pub(crate) fn begin(&mut self, preloaded: &Snapshot<T>) {
+        preloaded.iter().for_each(|object| drop_quietly(self.keep(object)));
     }
 
     /// Takes the hash of an object that nobody else has yet. Gives back what it replaces.

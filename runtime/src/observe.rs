@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::sync::Arc;
-use informer_core::controller::{Finished, Verdict};
+use informer_core::controller::{Finished, Overdue, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
@@ -49,6 +49,9 @@ pub enum Observed<'a> {
     },
     /// A reconcile ended: how, and when its key runs again.
     Reconcile(&'a Finished),
+    /// A reconcile is over its deadline and goes on: it cannot be stopped, and keeps its key and its worker. Told once; how
+    /// it ends is told, too.
+    Overdue(&'a Overdue),
     /// A cached object is not what it was: a [`MutationCheck`](crate::mutation::MutationCheck) found it.
     Mutated {
         /// What the informer reads.
@@ -63,6 +66,9 @@ pub enum Observed<'a> {
         /// Its name.
         handler: &'a str,
     },
+    /// Something that the environment asks for and this version passes over, told when a factory is made: see
+    /// [`Config::ignored`](crate::Config::ignored).
+    Ignored(&'a str),
 }
 
 impl Observed<'_> {
@@ -71,7 +77,11 @@ impl Observed<'_> {
         match self {
             Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
             Observed::Reconcile(finished) => !matches!(finished.verdict, Verdict::Done | Verdict::RequeueAfter(_)),
-            Observed::HandlerPanic { .. } | Observed::HandlerDisconnected { .. } | Observed::Mutated { .. } => true,
+            Observed::HandlerPanic { .. }
+            | Observed::HandlerDisconnected { .. }
+            | Observed::Mutated { .. }
+            | Observed::Overdue(_)
+            | Observed::Ignored(_) => true,
             Observed::Request(_) => false,
         }
     }
@@ -90,11 +100,13 @@ impl fmt::Display for Observed<'_> {
                 write!(f, "handler {handler} panicked: {text}; the notification was passed over")
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
+            Observed::Overdue(overdue) => write!(f, "{overdue}"),
             Observed::Mutated { subject, key, version } => write!(
                 f,
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
             ),
             Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
+            Observed::Ignored(line) => f.write_str(line),
         }
     }
 }
@@ -113,7 +125,7 @@ pub(crate) fn tell(observer: Option<&Observer>, observed: &Observed<'_>) {
 /// A panic of it is passed over.
 pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
-/// Asked before each request; an error is taken for a connection that was refused. For fault injection in tests.
+/// Asked before each request; an error, or a panic, is taken for a connection that was refused. For fault injection in tests.
 pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;
 
 /// The driver's clock: the core's [`Time`] counts from its creation.
@@ -142,7 +154,7 @@ impl Clock {
     }
 }
 
-/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend.
+/// Says what the wall clock says: the time since the beginning of 1970. For tests of a suspend. A panic counts as no answer.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The system's wall clock. Before 1970 it says zero.

@@ -16,7 +16,7 @@
 
 use crate::api::ApiRequest;
 use crate::{Config, Error};
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use informer_core::wire::{Head, Request, Verb};
 
 /// A request as it goes out.
@@ -107,12 +107,12 @@ impl Outgoing {
     }
 }
 
-/// What the core reads of an answer's head. Values that are no text are passed over.
-pub fn head(status: u16, headers: &HeaderMap) -> Head {
+/// What the core reads of an answer's head: its headers are names and values. Values that are no text are passed over.
+pub fn head<'h>(status: u16, headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Head {
     let mut head = Head::new(status);
     for (name, value) in headers {
-        if let Ok(value) = value.to_str() {
-            head.set(name.as_str(), value);
+        if let Ok(value) = std::str::from_utf8(value) {
+            head.set(name, value);
         }
     }
     head

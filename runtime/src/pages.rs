@@ -142,7 +142,7 @@ impl<T> Views<T> {
             store.read(|store| (store.revision(), store.version().to_version(), select(store)));
         let id = self.seed.wrapping_add(VIEWS.fetch_add(1, Ordering::Relaxed));
         // The user's code and the sorting: under no lock.
-        let view = Arc::new(View::new(self.list(part), id, version, selected.into_objects()));
+        let view = Arc::new(View::new(self.list(part), id, version, selected.into_objects().into_vec()));
         let (namespace, selector) = (part.namespace.to_string(), part.selector.clone());
         let mut held = self.held.lock();
         held.retain(|held| held.view.strong_count() > 0);

@@ -39,7 +39,7 @@ impl<T> Replaced<T> {
     pub(crate) fn publish(&mut self, notifications: &mut Vec<Notification<T>>) -> Option<Batch<T>> {
         let batch = self.batches.publish(notifications);
         while let Some(surplus) = self.batches.surplus() {
-            surplus.into_notifications().into_iter().flatten().for_each(drop_quietly);
+            surplus.into_notifications().into_iter().flatten().for_each(drop_told);
         }
         batch
     }
@@ -71,7 +71,7 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
-        self.batches.rest(drop_quietly);
+        self.batches.rest(drop_told);
         self.shorten(0);
     }
 
@@ -93,6 +93,16 @@ fn replaced_by<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>>
     };
     other.into_iter().for_each(drop_quietly);
     replaced.into_iter().flatten()
+}
+
+/// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
+pub(crate) fn drop_told<T>(notification: Notification<T>) {
+    match notification {
+        Notification::Added { object, .. } => drop_quietly(object),
+        Notification::Updated { old, new, .. } => [old, new].into_iter().for_each(drop_quietly),
+        Notification::Deleted { object, old, .. } => [object, old].into_iter().for_each(drop_quietly),
+        other => drop_quietly(other),
+    }
 }
 
 /// A type's own `drop` is user code, and its panic costs nobody else anything.

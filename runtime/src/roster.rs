@@ -7,7 +7,8 @@
 //!
 //! For adapters there is [`Leased`]. An informer leaves when it is stopped by name, or when the last [`Lease`] on it is dropped and nobody asked for it
 //! without one. It is out of the roster before its driver hears of it, so who asks for the same afterwards never gets one
-//! that is about to end (B060). Informers hold their roster weakly.
+//! that is about to end (B060). One whose driver died by itself stays, so that a wait for the sync can name it, until it is
+//! asked for again. Informers hold their roster weakly.
 
 use crate::driver::{Drive, InformerDriver};
 use crate::error::Error;
@@ -96,6 +97,7 @@ impl Roster {
         let scope = Scope::of(&spec.config.reflector);
         if let Some(saved) = &spec.saved {
             SavedError::check_of(saved.of(), &scope.to_string())?;
+            SavedError::check_schema(saved.schema(), spec.saved_as())?;
         }
         // Dropped behind the lock if nobody needs it: it holds what users gave us, perhaps a lease of another informer.
         let mut asked = Some(spec);
@@ -105,6 +107,9 @@ impl Roster {
         if self.is_stopping() {
             return Err(Error::Stopped);
         }
+        // Whose driver died keeps nothing up to date. Who holds it sees that it has stopped, and its leases count no more.
+        let dead = |member: &&mut Member| member.status.stopped.load(Ordering::Acquire);
+        let dead = informers.get_mut::<T>(&scope).filter(dead).is_some().then(|| informers.remove::<T>(&scope));
         let known_as = scope.clone();
         let member = informers.get_or_insert::<T>(scope, options, || {
             let mut spec = asked.take().expect("it is made once");
@@ -125,7 +130,10 @@ impl Roster {
         })?;
         member.pinned |= !lease;
         member.leases += usize::from(lease);
-        Ok(member.handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone())
+        let handle = member.handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone();
+        drop(members);
+        drop(dead);
+        Ok(handle)
     }
 
     /// The informers that were asked for since the last start, for whoever drives them; none after a stop.
@@ -186,10 +194,11 @@ impl Roster {
 }
 
 /// What must agree where two ask for one informer.
-fn options<T>(spec: &InformerSpec<T>) -> Fingerprint {
+fn options<T: 'static>(spec: &InformerSpec<T>) -> Fingerprint {
     Fingerprint::of(&spec.config)
         .with("resync", format_args!("{:?}", spec.resync))
         .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
+        .with("schema", spec.saved_as())
         .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() })
 }
 

@@ -54,6 +54,7 @@ impl<T> SharedStore<T> {
         commit.reindex(&self.read(Store::indexers), &CatchUnwind);
         let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
         if !many {
+            self.read(|store| store.warm(&commit));
             return self.store.write().commit(commit);
         }
         let mut aside = self.read(Store::clone);

@@ -12,7 +12,7 @@ use informer_core::wire::{Head, Request, RequestId};
 use informer_core::{DynamicObject, Key, Obj, Resource};
 use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
-use informer_runtime::handler::{HandlerOptions, Next, Registration};
+use informer_runtime::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, InformerSpec, Step};
 use informer_runtime::observe::Observed;
 use informer_runtime::pages::{Page, Pages};
@@ -31,6 +31,8 @@ mod mutation;
 mod own_writes;
 #[path = "drive/preloaded.rs"]
 mod preloaded;
+#[path = "drive/recreated.rs"]
+mod recreated;
 #[path = "drive/stop_one.rs"]
 mod stop_one;
 #[cfg(feature = "async")]
@@ -143,6 +145,23 @@ fn object(name: &str, version: &str, label: &str) -> String {
     format!(
         r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"web","uid":"u-{name}","resourceVersion":"{version}","labels":{{"l":"{label}"}}}}}}"#
     )
+}
+
+/// An object in an incarnation of choice.
+fn incarnation(name: &str, uid: &str, version: &str) -> String {
+    object(name, version, "").replace(&format!("u-{name}"), uid)
+}
+
+/// What a handler is told, up to now.
+fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        match deliveries.try_next() {
+            Next::Delivery(Lent::Notification(notification)) => told.push(format!("{notification}")),
+            Next::Delivery(_) => told.push("synced".to_string()),
+            Next::Empty(_) | Next::Closed => return told,
+        }
+    }
 }
 
 fn versions(informer: &InformerHandle<DynamicObject>) -> Vec<String> {
@@ -345,7 +364,7 @@ fn a_driver_that_ends_by_itself_leaves_no_waiter() {
     assert!(deliveries.next_blocking().is_none());
     drop(deliveries);
     assert!(registration.is_finished());
-    assert!(matches!(factory.check_synced(), Err(Error::Stopped)), "no waiting helps");
+    assert!(matches!(factory.check_synced(), Err(Error::NotSynced(_))), "no waiting helps");
 }
 
 #[test]
@@ -371,7 +390,8 @@ fn one_scope_is_one_informer_however_it_is_written_and_each_type_has_its_own() {
     assert!(again.by_index("mine").try_get("").is_ok(), "the same cache");
     let other = factory.informer(labelled("a in (x,y),b=2").transform(|_| Ok(7))).unwrap();
     assert!(other.by_index("mine").try_get("").is_err(), "another type is another cache");
-    assert_eq!(factory.take_unstarted().len(), 2);
+    let drives = factory.take_unstarted();
+    assert_eq!(drives.len(), 2);
     // What the core's registry counts as an option: all of it.
     let mut config = informer_core::informer::InformerConfig::new(pods());
     config.reflector.strategy = ListStrategy::Paged;
@@ -537,6 +557,26 @@ fn a_driver_looks_at_the_wall_clock_every_ten_seconds_and_a_suspend_opens_the_wa
     assert_eq!((informer.phase(), informer.last_failure()), (Phase::Opening, None));
     let (_, deadline) = hand.tell_at(now, IoEvent::Stop);
     assert_eq!(deadline, None, "after a stop there is nothing to look for");
+}
+
+#[test]
+fn a_wall_clock_that_panics_gives_no_answer_and_ends_nothing() {
+    let unix = Arc::new(Mutex::new(None));
+    let wall = Arc::clone(&unix);
+    let mut options = FactoryOptions::default();
+    options.wall_clock = Some(Arc::new(move || wall.lock().expect("a panic that belongs to the test")));
+    let factory = factory_with(options);
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    *unix.lock() = Some(Duration::from_secs(1_790_000_000));
+    assert!(hand.tell(IoEvent::Tick).0.is_empty(), "the first answer is no sign of a suspend");
+    *unix.lock() = None;
+    hand.watch("ADDED", "b", 6, "");
+    hand.now = hand.now + WALL_CLOCK_EVERY;
+    *unix.lock() = Some(Duration::from_secs(1_790_007_200));
+    assert_eq!(hand.tell(IoEvent::Tick).0.len(), 1, "a suspend is found as soon as there is an answer");
+    assert_eq!(versions(&informer), ["web/a@5", "web/b@6"]);
 }
 
 #[test]
@@ -825,8 +865,14 @@ fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
     run(&mut handler);
     hand.update(6..=10);
     assert_eq!((hand.paused, registration.pending()), (None, 5), "one of five is as good as running");
+    assert!(informer.held_up_by().is_empty());
     hand.update(11..=11);
     assert_eq!((hand.paused, registration.pending()), (hand.last, 6));
+    assert_eq!(informer.held_up_by(), [registration.name()]);
+    let late =
+        informer.wait_at_least_until(&informer_core::Version::new("12"), Instant::now()).unwrap_err().to_string();
+    let (name, why) = (registration.name(), "it stands for version 11; it waits for handler");
+    assert!(late.ends_with(&format!("{why} {name}, which is full")), "{late}");
     hand.update(12..=30);
     assert_eq!((registration.pending(), versions(&informer)), (6, vec!["web/a@11".to_string()]), "it was read already");
     run(&mut prompt);
@@ -844,6 +890,7 @@ fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
     }
     run(&mut handler);
     run(&mut prompt);
+    assert!(informer.held_up_by().is_empty());
     assert_eq!((log.take().len(), other.take().len()), (26, 26), "each one, unmerged");
     assert_eq!((registration.stats().pauses, registration.stats().merged, registration.panics()), (2, 0, 0));
 }
@@ -866,9 +913,11 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
 
     let (_factory, informer, mut hand, [(first, _one), (second, _other)]) = full();
     hand.update(10..=10);
+    assert_eq!(informer.held_up_by(), [first.name(), second.name()]);
     first.remove();
     hand.tell(IoEvent::Tick);
     assert_eq!(hand.paused, hand.last, "the other one is full, too");
+    assert_eq!(informer.held_up_by(), [second.name()]);
     second.remove();
     hand.tell(IoEvent::Tick);
     assert_eq!((hand.paused, versions(&informer)), (None, vec!["web/a@10".to_string()]));
@@ -879,9 +928,10 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
     hand.tell(IoEvent::Tick);
     assert_eq!((hand.paused, first.panics(), first.has_synced()), (None, 5, true));
 
-    let (factory, _informer, mut hand, [(_first, mut one), _second]) = full();
+    let (factory, informer, mut hand, [(_first, mut one), _second]) = full();
     factory.request_stop();
     hand.tell(IoEvent::Stop);
+    assert!(informer.held_up_by().is_empty());
     assert!(hand.drive.is_stopped() && hand.paused.is_none());
     assert_eq!(one.step(), Step::Closed);
 }

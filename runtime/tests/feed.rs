@@ -53,8 +53,8 @@ fn told(deliveries: &mut Deliveries<u32>) -> Vec<String> {
     let mut told = Vec::new();
     while let Next::Delivery(delivery) = deliveries.try_next() {
         told.push(match delivery {
-            informer_runtime::handler::Delivery::Notification(notification) => notification.to_string(),
-            informer_runtime::handler::Delivery::Synced => "synced".to_string(),
+            informer_runtime::handler::Lent::Notification(notification) => notification.to_string(),
+            informer_runtime::handler::Lent::Synced => "synced".to_string(),
         });
     }
     told
@@ -415,7 +415,7 @@ fn a_handler_that_falls_behind_while_it_walks_a_batch_sees_an_unbroken_chain() {
             let mut seen = 0;
             while seen < most {
                 match handler.try_next() {
-                    Next::Delivery(informer_runtime::handler::Delivery::Notification(notification)) => {
+                    Next::Delivery(informer_runtime::handler::Lent::Notification(notification)) => {
                         let updated = if let informer_core::listener::Notification::Updated { old, .. } = notification {
                             Some(**old)
                         } else {
@@ -426,7 +426,7 @@ fn a_handler_that_falls_behind_while_it_walks_a_batch_sees_an_unbroken_chain() {
                         last = **notification.object();
                         seen += 1;
                     }
-                    Next::Delivery(informer_runtime::handler::Delivery::Synced) => {}
+                    Next::Delivery(informer_runtime::handler::Lent::Synced) => {}
                     Next::Empty(_) | Next::Closed => break,
                 }
             }

@@ -10,11 +10,37 @@
 //! The machine starts nothing itself: the driver calls [`next`](Controller::next) until it returns `None`, runs the
 //! reconciles, reports each with [`finished`](Controller::finished), and comes back at
 //! [`next_deadline`](Controller::next_deadline). The [module](super) shows all of it.
+//!
+//! With a deadline for reconciles the driver also cuts each run short that it can ([`cut_short`](Controller::cut_short) at
+//! [`Run::deadline`]), and is told of those that it cannot ([`overdue`](Controller::overdue)):
+//!
+//! ```
+//! use informer_core::Key;
+//! use informer_core::controller::{Controller, ControllerConfig, Verdict};
+//! use informer_core::time::{Duration, Time};
+//!
+//! let mut controller = Controller::new(ControllerConfig::new(1).reconcile_deadline(Duration::from_secs(30)));
+//! controller.open();
+//! controller.enqueue(Time::ZERO, Key::new("web", "a"));
+//! let run = controller.next(Time::ZERO).unwrap();
+//!
+//! let deadline = controller.next_deadline().unwrap().at;
+//! assert_eq!((run.deadline(), deadline), (Some(deadline), Time::from_millis(30_000)));
+//! assert_eq!(controller.overdue(deadline).unwrap().key, *run.key());
+//! assert!(controller.overdue(deadline).is_none(), "each is told once");
+//! assert_eq!(controller.stuck(deadline).count(), 1);
+//!
+//! controller.enqueue(deadline, Key::new("web", "a"));
+//! assert!(controller.next(deadline).is_none(), "a key that runs is not run beside itself");
+//! controller.finished(deadline, run, Verdict::Done);
+//! assert!(controller.next(deadline).is_some());
+//! ```
 
 use super::outcome::Verdict;
+use super::overdue::{CUT_PATIENCE, Overdue, Underway, WAY_OUT};
 use crate::object::Key;
 use crate::queue::{KeyState, Limiter, QueueConfig, Ticket, WorkQueue};
-use crate::time::{Clock, Deadline, Time};
+use crate::time::{Clock, Deadline, Duration, Time};
 use core::fmt;
 
 /// How a [`Controller`] is set up.
@@ -25,6 +51,11 @@ pub struct ControllerConfig {
     pub workers: usize,
     /// The queue.
     pub queue: QueueConfig,
+    /// How long a run may take; for ever if `None`, or if it is zero. See [`Run::deadline`] and [`Controller::overdue`].
+    pub reconcile_deadline: Option<Duration>,
+    /// The driver cuts runs [short](Controller::cut_short) at their deadline. So one that is still there is
+    /// [overdue](Controller::overdue) only a second later.
+    pub cuts_short: bool,
 }
 
 impl ControllerConfig {
@@ -34,7 +65,12 @@ impl ControllerConfig {
 
     /// The default workers and queue, and the queue's seed.
     pub const fn new(seed: u64) -> Self {
-        ControllerConfig { workers: Self::WORKERS, queue: QueueConfig::new(seed) }
+        ControllerConfig {
+            workers: Self::WORKERS,
+            queue: QueueConfig::new(seed),
+            reconcile_deadline: None,
+            cuts_short: false,
+        }
     }
 
     /// The same with another number of workers; 0 counts as 1.
@@ -50,6 +86,20 @@ impl ControllerConfig {
         self.queue.limiter = limiter;
         self
     }
+
+    /// The same with a deadline for each run; none if it is zero.
+    #[must_use]
+    pub const fn reconcile_deadline(mut self, deadline: Duration) -> Self {
+        self.reconcile_deadline = Some(deadline);
+        self
+    }
+
+    /// The same for a driver that can drop what is overdue.
+    #[must_use]
+    pub const fn cuts_short(mut self) -> Self {
+        self.cuts_short = true;
+        self
+    }
 }
 
 /// One run of the reconcile that is under way. It must come back with [`Controller::finished`], whatever happens to
@@ -60,6 +110,8 @@ pub struct Run {
     key: Key,
     attempt: u32,
     ticket: Ticket,
+    number: u64,
+    deadline: Option<Time>,
 }
 
 impl Run {
@@ -71,6 +123,11 @@ impl Run {
     /// 1 if the last run of this key did not fail, else one more than the number of failures in a row.
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// When it is to have ended, if the controller has a deadline: the moment for [`Controller::cut_short`].
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadline
     }
 }
 
@@ -112,6 +169,10 @@ impl fmt::Display for Finished {
                 f.write_str("was dropped without an answer")?;
                 "retrying"
             }
+            Verdict::CutShort(deadline) => {
+                write!(f, "was cut short at its deadline of {deadline:?} ({WAY_OUT})")?;
+                "retrying"
+            }
         };
         match self.due {
             Some(due) => write!(f, "; {next} in {:?}", due.since(self.at)),
@@ -120,7 +181,7 @@ impl fmt::Display for Finished {
     }
 }
 
-/// How often what has happened. Every run that was started ends up in exactly one of the other counts.
+/// How often what has happened. Every run that was started ends up in exactly one of the other counts but `overdue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -134,10 +195,14 @@ pub struct Counts {
     pub failures: u64,
     /// Runs that failed and are not retried.
     pub given_up: u64,
-    /// Runs that panicked or were cut short.
+    /// Runs that panicked.
     pub panics: u64,
     /// Runs that were dropped without an answer.
     pub unanswered: u64,
+    /// Runs that were cut short at their deadline.
+    pub cut_short: u64,
+    /// Runs that were told as overdue while they went on; when they end they count once more, as what they end with.
+    pub overdue: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,12 +224,15 @@ pub struct Controller {
     workers: usize,
     phase: Phase,
     counts: Counts,
+    underway: Underway,
 }
 
 impl Controller {
     /// A controller that runs nothing yet: see [`open`](Self::open).
     pub fn new(config: ControllerConfig) -> Self {
+        let patience = if config.cuts_short { CUT_PATIENCE } else { Duration::ZERO };
         Controller {
+            underway: Underway::new(config.reconcile_deadline, patience),
             clock: Clock::default(),
             queue: WorkQueue::new(config.queue),
             workers: config.workers.max(1),
@@ -186,7 +254,9 @@ impl Controller {
     ///
     /// False if the controller is ending; then nothing has changed.
     pub fn enqueue(&mut self, now: Time, key: Key) -> bool {
-        self.queue.add(self.clock.advance(now), key)
+        let added = self.queue.add(self.clock.advance(now), key);
+        self.check_step();
+        added
     }
 
     /// The next run to start; call it until it returns `None`, after every other call and at every deadline.
@@ -201,7 +271,9 @@ impl Controller {
         let (key, ticket) = self.queue.get(now)?;
         let attempt = self.queue.retries(&key).saturating_add(1);
         self.counts.reconciles += 1;
-        Some(Run { key, attempt, ticket })
+        let (number, deadline) = self.underway.start(now, &key, attempt);
+        self.check_step();
+        Some(Run { key, attempt, ticket, number, deadline })
     }
 
     /// True if a ready key would run now.
@@ -220,7 +292,7 @@ impl Controller {
     /// If another controller started the run.
     pub fn finished(&mut self, now: Time, run: Run, verdict: Verdict) -> Finished {
         let now = self.clock.advance(now);
-        let Run { key, attempt, ticket } = run;
+        let Run { key, attempt, ticket, number, deadline: _ } = run;
         let promised = match &verdict {
             Verdict::Done => {
                 self.counts.done += 1;
@@ -244,6 +316,10 @@ impl Controller {
                 self.counts.unanswered += 1;
                 self.queue.add_rate_limited(now, key.clone())
             }
+            Verdict::CutShort(_) => {
+                self.counts.cut_short += 1;
+                self.queue.add_rate_limited(now, key.clone())
+            }
             Verdict::GiveUp(_) => {
                 self.counts.given_up += 1;
                 self.queue.forget(&key);
@@ -253,13 +329,51 @@ impl Controller {
         // Without a wait the key is ready already, and has no due time.
         let due = promised.then(|| self.queue.state(&key).and_then(|state| state.due).unwrap_or(now));
         self.queue.done(now, ticket);
+        self.underway.end(number);
+        self.check_step();
         Finished { key, attempt, verdict, at: now, due }
     }
 
-    /// When to call [`next`](Self::next) again if nothing else happens: a delayed key is due. `None` also while no run
-    /// could start: then [`finished`](Self::finished) or [`open`](Self::open) comes first.
+    /// A run is at its [deadline](Run::deadline), and what ran for it was dropped: nothing of it goes on. That is a
+    /// failure, and its key is retried with a growing wait. An answer that would have come later cannot come: the run is
+    /// given up for this.
+    ///
+    /// Not for what cannot be dropped, such as a function on a thread: its key must stay in its hand.
+    ///
+    /// # Panics
+    ///
+    /// If the run has no deadline, or another controller started it.
+    pub fn cut_short(&mut self, now: Time, run: Run) -> Finished {
+        let deadline = self.underway.deadline().filter(|_| run.deadline.is_some());
+        let deadline = deadline.expect("Controller::cut_short: only a controller with a deadline cuts its runs short");
+        self.finished(now, run, Verdict::CutShort(deadline))
+    }
+
+    /// The next run that is over its deadline and was not told yet; each is told once. Call it until it returns `None`,
+    /// when [`next`](Self::next) is called, also at the end. Nothing changes by it: the run goes on, and comes back with
+    /// [`finished`](Self::finished) like any other.
+    #[must_use]
+    pub fn overdue(&mut self, now: Time) -> Option<Overdue> {
+        let overdue = self.underway.poll(self.clock.advance(now))?;
+        self.counts.overdue += 1;
+        Some(overdue)
+    }
+
+    /// The runs that are over their deadline and go on, the oldest first.
+    pub fn stuck(&self, now: Time) -> impl Iterator<Item = Overdue> {
+        self.underway.overdue_at(now.max(self.clock.now()))
+    }
+
+    /// When to call [`next`](Self::next) and [`overdue`](Self::overdue) again if nothing else happens: a delayed key is
+    /// due, or a run will be over its deadline. Delayed keys do not count while no run could start: then
+    /// [`finished`](Self::finished) or [`open`](Self::open) comes first.
     pub fn next_deadline(&self) -> Option<Deadline> {
-        self.queue.next_deadline().filter(|_| self.may_start())
+        Deadline::sooner(self.queue.next_deadline().filter(|_| self.may_start()), self.overdue_deadline())
+    }
+
+    /// The part of [`next_deadline`](Self::next_deadline) that is about [`overdue`](Self::overdue).
+    pub fn overdue_deadline(&self) -> Option<Deadline> {
+        self.underway.due().map(|at| Deadline { at, why: "a run is overdue" })
     }
 
     /// Ends the controller: no run starts any more, delayed and queued keys are left ([`unfinished`](Self::unfinished)
@@ -267,6 +381,7 @@ impl Controller {
     pub fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.queue.shut_down();
+        self.check_step();
     }
 
     /// Ends the controller after the work that it has: nothing is added any more, delayed keys are left, and what is
@@ -281,6 +396,7 @@ impl Controller {
             }
             Phase::Draining | Phase::Stopping => {}
         }
+        self.check_step();
     }
 
     /// True once the controller was stopped or drained, and nothing runs or will run any more.
@@ -329,12 +445,28 @@ impl Controller {
     /// If the controller is broken, with a message that names the rule.
     pub fn check(&self) {
         self.queue.check();
+        self.check_counts();
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn check_step(&self) {}
+
+    /// After every call of a debug build; the queue checks itself.
+    #[cfg(debug_assertions)]
+    fn check_step(&self) {
+        self.check_counts();
+    }
+
+    fn check_counts(&self) {
         assert!(self.queue.processing() <= self.workers, "more runs than workers");
         let ending = matches!(self.phase, Phase::Draining | Phase::Stopping);
         assert_eq!(ending, self.queue.is_shutting_down(), "the queue ends with its controller");
-        let Counts { reconciles, done, requeued, failures, given_up, panics, unanswered } = self.counts;
-        let ended = done + requeued + failures + given_up + panics + unanswered;
+        let Counts { reconciles, done, requeued, failures, given_up, panics, unanswered, cut_short, overdue: _ } =
+            self.counts;
+        let ended = done + requeued + failures + given_up + panics + unanswered + cut_short;
         assert_eq!(reconciles, ended + self.queue.processing() as u64, "a run was lost");
+        let watched = if self.underway.deadline().is_some() { self.queue.processing() } else { 0 };
+        assert_eq!(self.underway.len(), watched, "each run that is under way has its deadline");
     }
 }
 

@@ -12,6 +12,7 @@
 //!   [`mapped`] by a function.
 //! - A reconcile returns an [`Outcome`] or a [`ReconcileError`].
 //! - The [`Controller`] decides which key runs when. An adapter runs your code and reports a [`Verdict`].
+//! - A run over its deadline is cut short, or told as [`Overdue`] if it cannot be.
 //!
 //! A whole controller by hand, in virtual time:
 //!
@@ -82,11 +83,13 @@
 
 mod dispatch;
 mod outcome;
+mod overdue;
 mod predicate;
 mod source;
 
 pub use dispatch::{Controller, ControllerConfig, Counts, Finished, Run};
 pub use outcome::{Outcome, ReconcileError, Verdict};
+pub use overdue::Overdue;
 pub use predicate::{
     And, Any, GenerationChanged, Not, Or, Predicate, ResourceVersionChanged, Vote, When, any, generation_changed,
     resource_version_changed, when,

@@ -123,10 +123,12 @@ pub enum Verdict {
     Retry(String),
     /// It failed, and is not retried. Failures are forgotten.
     GiveUp(String),
-    /// It panicked, or was cut short (a deadline, a dropped task). Retried with a growing wait.
+    /// It panicked. Retried with a growing wait.
     Panicked(String),
     /// Whoever had it in hand let go of it without a word. Retried with a growing wait.
     Unanswered,
+    /// It was still running after this span, its deadline, and was dropped. Retried with a growing wait.
+    CutShort(Duration),
 }
 
 impl From<Outcome> for Verdict {

@@ -507,7 +507,7 @@ impl<T> DeltaFifo<T> {
 
     fn queue(&mut self, delta: Delta<T>) {
         let key = delta.object.key().to_key();
-        self.lines.push(&key, delta);
+        drop(self.lines.push(&key, delta));
     }
 }
 
@@ -520,10 +520,10 @@ impl<T> Happened for Delta<T> {
         }
     }
 
-    fn absorb(&mut self, next: Self) {
+    fn absorbed(self, next: Self) -> (Self, Option<Self>) {
         // What a consumer knows decides whether the outcome is an addition; a mere repetition is no longer one.
         let kind = if self.kind == DeltaKind::Sync { next.kind } else { self.kind };
-        *self = Delta { kind, object: next.object };
+        (Delta { kind, object: next.object }, Some(self))
     }
 }
 

@@ -33,6 +33,7 @@ use crate::store::{Change, Commit, Fresh, Moves, Spare, Staged, Store};
 use crate::wire::ItemKind;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// The most events that one commit applies: the writer holds its lock for a few microseconds and no longer.
 pub const COMMIT_EVENTS: usize = 64;
@@ -89,6 +90,17 @@ impl<T> InOrderQueue<T> {
     /// Queues the word of the server that everything up to `version` was sent.
     pub(crate) fn bookmark(&mut self, version: Version) {
         self.deltas.push_back(Delta::Bookmark(version));
+    }
+
+    /// Forgets what waits, and gives the objects of it to `unwanted`.
+    pub(crate) fn clear(&mut self, unwanted: &mut Vec<Obj<T>>) {
+        for delta in self.deltas.drain(..) {
+            match delta {
+                Delta::Event(item) => unwanted.extend(item.into_object()),
+                Delta::Replaced(staged, _) => unwanted.extend(staged.into_objects()),
+                Delta::Bookmark(_) => {}
+            }
+        }
     }
 
     /// How many changes wait; a list counts as one.

@@ -7,6 +7,7 @@
 use crate::object::Key;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// How an object ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,9 +23,13 @@ pub(super) trait Happened: Sized {
     /// How the object ended with it; `None` if it is there afterwards.
     fn end(&self) -> Option<End>;
 
-    /// Takes in what happened next, where both leave the object there and there is no room for both.
-    fn absorb(&mut self, next: Self);
+    /// What is told in place of this and of what happened next, where both leave the object there and there is no room for
+    /// both; and what is left over.
+    fn absorbed(self, next: Self) -> (Self, Option<Self>);
 }
+
+/// What a line has no room or no use for.
+pub(super) type Joined<D> = SmallVec<[D; 2]>;
 
 pub(super) struct Line<D> {
     pub(super) list: Vec<D>,
@@ -46,13 +51,15 @@ impl<D: Happened> Lines<D> {
         Lines { lines: BTreeMap::new(), order: VecDeque::new(), exact, extra: 0 }
     }
 
-    /// Adds what happened now to the line of its key.
-    pub(super) fn push(&mut self, key: &Key, next: D) {
+    /// Adds what happened now to the line of its key. Gives back what need not be told any more, to be dropped elsewhere.
+    #[must_use = "it may hold objects, whose drop is code of the user's"]
+    pub(super) fn push(&mut self, key: &Key, next: D) -> Joined<D> {
         let full = self.extra >= self.exact;
         let line = self.line(key);
         let before = line.list.len();
-        join(&mut line.list, next, full);
+        let joined = join(&mut line.list, next, full);
         self.count(before, key);
+        joined
     }
 
     /// Puts back what was popped: before all that happened since. A key that has no line stands at the end of the order.
@@ -65,7 +72,7 @@ impl<D: Happened> Lines<D> {
         let since = core::mem::take(&mut line.list);
         for next in list.into_iter().chain(since) {
             let full = others + line.list.len().saturating_sub(1) >= exact;
-            join(&mut line.list, next, full);
+            drop(join(&mut line.list, next, full));
         }
         self.count(before, key);
     }
@@ -92,6 +99,11 @@ impl<D: Happened> Lines<D> {
         self.extra -= line.list.len() - 1;
         self.check();
         Some((key, line))
+    }
+
+    /// Everything, in no order that matters.
+    pub(super) fn into_all(self) -> impl Iterator<Item = D> {
+        self.lines.into_values().flat_map(|line| line.list)
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Line<D>> {
@@ -136,22 +148,30 @@ impl<D: Happened> Lines<D> {
 ///
 /// What is left of a full line is what a consumer must be told that is told nothing else: at most the end of the
 /// incarnation that it knows, and then what is there now.
-fn join<D: Happened>(list: &mut Vec<D>, next: D, full: bool) {
+fn join<D: Happened>(list: &mut Vec<D>, next: D, full: bool) -> Joined<D> {
+    let mut left = Joined::new();
     match (list.last_mut(), next.end()) {
         (Some(last), Some(_)) if last.end().is_some() => {
             // The first one is the one that happened, unless it was only inferred.
-            if last.end() == Some(End::Inferred) {
-                *last = next;
-            }
+            let inferred = last.end() == Some(End::Inferred);
+            left.push(if inferred { core::mem::replace(last, next) } else { next });
         }
-        (Some(last), None) if full && last.end().is_none() => last.absorb(next),
+        (Some(last), None) if full && last.end().is_none() => {
+            let last = list.pop().expect("there is a last one");
+            let (told, over) = last.absorbed(next);
+            list.push(told);
+            left.extend(over);
+        }
         (Some(_), Some(_)) if full => {
             // What came and went behind a deletion need not be told at all.
-            list.pop();
+            left.extend(list.pop());
             if list.last().is_none_or(|before| before.end().is_none()) {
                 list.push(next);
+            } else {
+                left.push(next);
             }
         }
         (Some(_) | None, _) => list.push(next),
     }
+    left
 }

@@ -13,7 +13,7 @@
 use super::in_order::COMMIT_EVENTS;
 use super::lines::{End, Happened, Lines};
 use crate::decode::{Gone, Item};
-use crate::object::{Key, Version};
+use crate::object::{Key, Obj, Version};
 use crate::store::{Change, Commit, Moves, Staged};
 use alloc::vec::{self, Vec};
 
@@ -33,29 +33,29 @@ impl<T> Default for PerKeyQueue<T> {
 }
 
 impl<T> PerKeyQueue<T> {
-    /// Queues one event of a watch.
-    pub(crate) fn push(&mut self, item: Item<T>) {
+    /// Queues one event of a watch. What is not told because of it goes to `unwanted`.
+    pub(crate) fn push(&mut self, item: Item<T>, unwanted: &mut Vec<Obj<T>>) {
         self.check();
         if let Some(version) = item.version().filter(|version| !version.is_empty()) {
             self.version = Some(version.to_version());
         }
-        match &item {
+        let key = match &item {
             // Only a list is probed for unchanged objects.
-            Item::Unchanged(_) => {}
-            Item::Fresh { fresh, .. } => {
-                let key = fresh.object.key().to_key();
-                self.lines.push(&key, item);
-            }
-            Item::Gone { gone, .. } => {
-                let key = gone.key().to_key();
-                self.lines.push(&key, item);
-            }
+            Item::Unchanged(_) => return,
+            Item::Fresh { fresh, .. } => fresh.object.key().to_key(),
+            Item::Gone { gone, .. } => gone.key().to_key(),
             // Those without a key are one line: they are reported, and change nothing.
-            Item::Bad { bad, .. } => {
-                let key = bad.key.clone().unwrap_or_else(|| Key::new("", ""));
-                self.lines.push(&key, item);
-            }
-        }
+            Item::Bad { bad, .. } => bad.key.clone().unwrap_or_else(|| Key::new("", "")),
+        };
+        let left = self.lines.push(&key, item);
+        unwanted.extend(left.into_iter().filter_map(Item::into_object));
+    }
+
+    /// Forgets what waits, and gives the objects of it to `unwanted`.
+    pub(crate) fn clear(&mut self, unwanted: &mut Vec<Obj<T>>) {
+        let PerKeyQueue { lines, begun, version: _, list } = core::mem::take(self);
+        unwanted.extend(begun.chain(lines.into_all()).filter_map(Item::into_object));
+        unwanted.extend(list.into_iter().flat_map(|(staged, _)| staged.into_objects()));
     }
 
     /// Queues a complete list, which stands for `version`.
@@ -108,7 +108,7 @@ impl<T> Happened for Item<T> {
         }
     }
 
-    fn absorb(&mut self, next: Self) {
-        *self = next;
+    fn absorbed(self, next: Self) -> (Self, Option<Self>) {
+        (next, Some(self))
     }
 }

@@ -3,9 +3,10 @@
 use super::in_order::InOrderQueue;
 use super::per_key::PerKeyQueue;
 use crate::decode::Item;
-use crate::object::Version;
+use crate::object::{Obj, Version};
 use crate::store::{Commit, Spare, Staged};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// In which order an informer applies the changes of a watch.
@@ -47,11 +48,19 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Queues one event of a watch.
-    pub(crate) fn push(&mut self, item: Item<T>) {
+    /// Queues one event of a watch. An object that is not told because of it goes to `unwanted`.
+    pub(crate) fn push(&mut self, item: Item<T>, unwanted: &mut Vec<Obj<T>>) {
         match self {
             Queue::InOrder(queue) => queue.push(item),
-            Queue::PerKey(queue) => queue.push(item),
+            Queue::PerKey(queue) => queue.push(item, unwanted),
+        }
+    }
+
+    /// Forgets what waits, and gives the objects of it to `unwanted`.
+    pub(crate) fn clear(&mut self, unwanted: &mut Vec<Obj<T>>) {
+        match self {
+            Queue::InOrder(queue) => queue.clear(unwanted),
+            Queue::PerKey(queue) => queue.clear(unwanted),
         }
     }
 

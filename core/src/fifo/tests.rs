@@ -76,7 +76,7 @@ struct Informed {
 
 impl Queue for Informed {
     fn event(&mut self, kind: ItemKind, object: Obj<()>) {
-        self.queue.push(item_of(kind, object));
+        self.queue.push(item_of(kind, object), &mut Vec::new());
     }
 
     fn list(&mut self, objects: &[Obj<()>]) {

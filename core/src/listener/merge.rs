@@ -8,6 +8,9 @@
 //! | updated | updated | updated, from the older `old` to the newer object |
 //! | updated | deleted | deleted, with the older `old` |
 //! | deleted | added | both: they are two incarnations |
+//!
+//! An update from one incarnation to another, which a handler can [ask for](super::Recreated), is an update here: of what a
+//! handler was not told it needs no incarnation in between, and its `old` says which one it has.
 
 use super::Notification;
 use super::ring::Entry;

@@ -42,6 +42,7 @@ mod batch;
 mod merge;
 mod notification;
 mod overflow;
+mod recreated;
 mod ring;
 mod walk;
 
@@ -53,5 +54,6 @@ mod tests;
 pub use batch::{Batch, Batches};
 pub use notification::{Cause, Notification};
 pub use overflow::{DEFAULT_LIMIT, Overflow};
+pub use recreated::Recreated;
 pub use ring::{Delivery, Ring, RingStats, Turn};
 pub use walk::Walk;

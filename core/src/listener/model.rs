@@ -3,8 +3,10 @@
 //! Three handlers hear of the same world: one that is lent stretches of batches and walks them, as runtimes do; one whose
 //! ring is given the same changes one by one and popped; and a list that everything is copied into. The first two must
 //! agree in everything, also while they merge; the third says what is exact.
+//!
+//! If recreations are to be told as one, the second is given batches, too: a pair of them is not known one by one.
 
-use super::tests::{World, see};
+use super::tests::{Event, World, event, recreated, see};
 use super::*;
 use crate::store::{Snapshot, Store};
 use proptest::prelude::*;
@@ -112,14 +114,14 @@ impl Naive {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Changes of these keys in one commit; `true` deletes.
-    Commit(Vec<(u8, bool)>),
+    /// Changes of these keys in one commit.
+    Commit(Vec<(u8, Event)>),
     Take(usize),
     Resync,
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let commit = prop::collection::vec((0u8..5, any::<bool>()), 0..8).prop_map(Op::Commit);
+    let commit = prop::collection::vec((0u8..5, event()), 0..8).prop_map(Op::Commit);
     let op = prop_oneof![3 => commit, 3 => (0usize..9).prop_map(Op::Take), 1 => Just(Op::Resync)];
     prop::collection::vec(op, 0..80)
 }
@@ -133,17 +135,33 @@ fn overflow() -> impl Strategy<Value = Overflow> {
     ]
 }
 
+/// What one event of the world is to a handler.
+fn as_told(recreated: Recreated, of_one_event: Vec<Notification<u64>>) -> Vec<Notification<u64>> {
+    match (recreated, &of_one_event[..]) {
+        (Recreated::Flagged, [Notification::Deleted { old, .. }, Notification::Added { object, .. }]) => {
+            Vec::from([Notification::Updated { old: old.clone(), new: object.clone(), cause: Cause::Relist }])
+        }
+        _ => of_one_event,
+    }
+}
+
 proptest! {
     #[test]
-    fn a_walked_ring_a_popped_ring_and_a_plain_list_tell_the_same(overflow in overflow(), start in 0u8..5, ops in ops()) {
+    fn a_walked_ring_a_popped_ring_and_a_plain_list_tell_the_same(
+        overflow in overflow(),
+        recreated in recreated(),
+        start in 0u8..5,
+        ops in ops(),
+    ) {
         let mut world = World::default();
         let mut store = Store::new(1);
         for key in 0..start {
             let _ = world.change(key, false);
         }
         world.live.values().for_each(|object| drop(store.upsert(object.clone())));
-        let mut walking = Walking { ring: Ring::new(overflow), walk: None, place: None };
-        let (mut popped, mut naive) = (Ring::new(overflow), Naive::default());
+        let ring = || Ring::new(overflow).with_recreated(recreated);
+        let mut walking = Walking { ring: ring(), walk: None, place: None };
+        let (mut popped, mut naive) = (ring(), Naive::default());
         walking.ring.replay(store.snapshot());
         popped.replay(store.snapshot());
         naive.replay(&store.snapshot());
@@ -151,7 +169,13 @@ proptest! {
         for op in ops.into_iter().chain([Op::Take(usize::MAX)]) {
             match op {
                 Op::Commit(changes) => {
-                    let told: Vec<_> = changes.into_iter().filter_map(|(key, delete)| world.change(key, delete)).collect();
+                    let mut told = Vec::new();
+                    for (key, event) in changes {
+                        let of_this = world.happen(key, event);
+                        told.extend(of_this.iter().cloned());
+                        let to_tell = as_told(recreated, of_this).into_iter().map(Delivery::Notification);
+                        naive.add(to_tell.map(|delivery| (delivery, false)));
+                    }
                     for notification in &told {
                         match notification {
                             Notification::Deleted { object, .. } => drop(store.remove(&format!("{}", object.key()))),
@@ -159,10 +183,13 @@ proptest! {
                                 drop(store.upsert(object.clone()));
                             }
                         }
-                        popped.push(notification.clone());
-                        naive.add([(Delivery::Notification(notification.clone()), false)].into_iter());
                     }
-                    walking.push(&Batch::from(told));
+                    let batch = Batch::from(told);
+                    match recreated {
+                        Recreated::Split => batch.iter().for_each(|notification| popped.push(notification.clone())),
+                        Recreated::Flagged => popped.push_batch(&batch),
+                    }
+                    walking.push(&batch);
                 }
                 Op::Resync => {
                     let snapshot = store.snapshot();
@@ -179,7 +206,15 @@ proptest! {
                             prop_assert_eq!(&naive.next(), &text);
                         }
                         match delivery {
-                            Some(Delivery::Notification(notification)) => see(&mut view, &notification),
+                            Some(Delivery::Notification(notification)) => {
+                                // Only a recreation ends what nobody saw the end of.
+                                let split = matches!(notification, Notification::Deleted { final_state_known: false, .. });
+                                match recreated {
+                                    Recreated::Split => prop_assert!(!notification.is_recreation()),
+                                    Recreated::Flagged => prop_assert!(!split, "{notification}"),
+                                }
+                                see(&mut view, &notification);
+                            }
                             Some(Delivery::Synced) => {}
                             None => break,
                         }

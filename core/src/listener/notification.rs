@@ -1,6 +1,7 @@
 //! [`Notification`]: what a handler is told.
 
 use crate::object::{KeyRef, Obj};
+use crate::store::same_incarnation;
 use core::fmt;
 
 /// How the informer learned of a change.
@@ -32,7 +33,8 @@ pub enum Notification<T> {
         /// How it was learned.
         cause: Cause,
     },
-    /// The handler had this key in the same incarnation.
+    /// The handler had this key, in the same incarnation; in another one only if it asked for that
+    /// ([`Recreated::Flagged`](super::Recreated)), and then [`is_recreation`](Notification::is_recreation) says so.
     Updated {
         /// What it was given last.
         old: Obj<T>,
@@ -77,6 +79,20 @@ impl<T> Notification<T> {
         }
     }
 
+    /// True for an update between two incarnations: the object was deleted and made again unseen, and its uid is another
+    /// one. Only a handler that asked for [`Recreated::Flagged`](super::Recreated) is told so; for others it is a deletion
+    /// and an addition.
+    ///
+    /// A handler must do what it does at a deletion of `old` and at an addition of `new`, though it may do it in one
+    /// step: what it keeps outside under the uid of `old` is nobody's any more; finalizers of `old` were taken off by
+    /// somebody else, and those that `new` needs are not on it yet; its generation and status begin anew.
+    pub fn is_recreation(&self) -> bool {
+        match self {
+            Notification::Updated { old, new, .. } => !same_incarnation(old.uid(), new.uid()),
+            Notification::Added { .. } | Notification::Deleted { .. } => false,
+        }
+    }
+
     /// How the change was learned.
     pub fn cause(&self) -> Cause {
         match self {
@@ -114,7 +130,10 @@ impl<T> fmt::Display for Notification<T> {
                 debug_assert!(Obj::ptr_eq(old, new), "a resync repeats what was delivered last (I18)");
                 write!(f, "resync {new:?}")
             }
-            Notification::Updated { old, new, .. } => write!(f, "updated {new:?} (was {})", old.version()),
+            Notification::Updated { old, new, .. } => {
+                let recreated = if self.is_recreation() { ", recreated" } else { "" };
+                write!(f, "updated {new:?} (was {}{recreated})", old.version())
+            }
             Notification::Deleted { object, final_state_known: true, .. } => write!(f, "deleted {object:?}"),
             Notification::Deleted { object, .. } => write!(f, "deleted {object:?} (final state unknown)"),
         }

@@ -14,7 +14,7 @@
 use super::merge::{Joined, join};
 use super::overflow::{DEFAULT_LIMIT, Overflow};
 use super::walk::{repeated, replayed};
-use super::{Batch, Notification, Walk};
+use super::{Batch, Notification, Recreated, Walk};
 use crate::object::{Key, KeyRef};
 use crate::store::Snapshot;
 use alloc::collections::VecDeque;
@@ -70,7 +70,9 @@ pub struct Ring<T> {
     /// The number of the first entry, so that an entry keeps its number while others are popped.
     first: u64,
     overflow: Overflow,
-    /// Buffered notifications: entries of kind `Change`, and what is left of those of kind `Batch`.
+    recreated: Recreated,
+    /// Buffered notifications: entries of kind `Change`, and what is left of those of kind `Batch`, in which a recreation
+    /// that is told as one is still two.
     buffered: usize,
     /// Entries of kind `Nothing`.
     nothings: usize,
@@ -106,6 +108,7 @@ impl<T> Ring<T> {
             entries: VecDeque::new(),
             first: 0,
             overflow,
+            recreated: Recreated::default(),
             buffered: 0,
             nothings: 0,
             merging: None,
@@ -116,6 +119,14 @@ impl<T> Ring<T> {
             lent: false,
             stats: RingStats::default(),
         }
+    }
+
+    /// With another way to tell of a recreation. It sees to what comes in batches: of what is [pushed](Self::push) alone
+    /// nobody knows what comes next.
+    #[must_use]
+    pub fn with_recreated(mut self, recreated: Recreated) -> Self {
+        self.recreated = recreated;
+        self
     }
 
     /// Begins with the initial state: an `Added` for each object of `snapshot`, then [`Delivery::Synced`].
@@ -192,7 +203,7 @@ impl<T> Ring<T> {
             self.entries.push_back(Entry::Batch { batch: batch.clone(), at: 0 });
             self.pushed();
         } else {
-            batch.iter().for_each(|notification| self.push(notification.clone()));
+            self.recreated.copied(batch, 0).for_each(|notification| self.push(notification));
         }
     }
 
@@ -233,9 +244,10 @@ impl<T> Ring<T> {
         loop {
             match self.entries.front_mut()? {
                 Entry::Batch { batch, at } => {
-                    let notification = batch[*at].clone();
-                    *at += 1;
-                    self.buffered -= 1;
+                    let (next, made) = self.recreated.step(batch, *at);
+                    let notification = made.unwrap_or_else(|| batch[*at].clone());
+                    self.buffered -= next - *at;
+                    *at = next;
                     if *at == batch.len() {
                         self.pop_entry();
                     }
@@ -306,12 +318,13 @@ impl<T> Ring<T> {
     /// be dropped here, under a lock of the owner.
     fn pop_with_batch(&mut self) -> Option<Walk<T>> {
         match self.entries.front() {
-            Some(Entry::Batch { batch, at }) if !self.disconnected && at + 1 == batch.len() => {}
+            Some(Entry::Batch { batch, at })
+                if !self.disconnected && self.recreated.step(batch, *at).0 == batch.len() => {}
             _ => return None,
         }
         let Some(Entry::Batch { batch, at }) = self.pop_entry() else { return None };
-        self.buffered -= 1;
-        Some(Walk::batch(batch, at + 1))
+        self.buffered -= batch.len() - at;
+        Some(Walk::batch(batch, at, self.recreated))
     }
 
     fn lend(&mut self) -> Option<Walk<T>> {
@@ -320,9 +333,10 @@ impl<T> Ring<T> {
         }
         match self.entries.front_mut()? {
             Entry::Batch { batch, at } if !self.full => {
-                *at += 1;
-                self.buffered -= 1;
-                Some(Walk::batch(batch.clone(), *at))
+                let walk = Walk::batch(batch.clone(), *at, self.recreated);
+                self.buffered -= walk.place() - *at;
+                *at = walk.place();
+                Some(walk)
             }
             Entry::Replay(place) => {
                 let added = replayed(&place.snapshot, &mut place.at)?;
@@ -371,7 +385,7 @@ impl<T> Ring<T> {
     /// Gives away all that waits, so that it can be dropped elsewhere: for a handler that is done. Counters stay.
     #[must_use = "it holds the objects that nobody will be told of"]
     pub fn take(&mut self) -> Ring<T> {
-        let mut taken = Ring::new(self.overflow);
+        let mut taken = Ring::new(self.overflow).with_recreated(self.recreated);
         taken.stats = self.stats;
         core::mem::swap(self, &mut taken);
         taken
@@ -456,7 +470,12 @@ impl<T> Ring<T> {
         let mut entries = VecDeque::with_capacity(self.buffered + 1);
         for (at, entry) in core::mem::take(&mut self.entries).into_iter().enumerate() {
             match entry {
-                Entry::Batch { batch, at } => entries.extend(batch[at..].iter().cloned().map(Entry::Change)),
+                Entry::Batch { batch, at } => {
+                    let before = entries.len();
+                    entries.extend(self.recreated.copied(&batch, at).map(Entry::Change));
+                    // What was two is one from here on.
+                    self.buffered -= (batch.len() - at) - (entries.len() - before);
+                }
                 Entry::Resync(place) if at > 0 || place.at == 0 => drop(place),
                 Entry::Resync(_) | Entry::Replay(_) | Entry::Synced | Entry::Change(_) | Entry::Nothing(_) => {
                     entries.push_back(entry);

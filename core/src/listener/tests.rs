@@ -10,10 +10,31 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 fn object(name: &str, version: u64) -> Obj<u64> {
-    Obj::new(Key::new("", name), Uid::new("u"), Version::new(&version.to_string()), version)
+    incarnation("u", name, version)
 }
 
-/// A world of a few keys whose changes are legal.
+fn incarnation(uid: &str, name: &str, version: u64) -> Obj<u64> {
+    Obj::new(Key::new("", name), Uid::new(uid), Version::new(&version.to_string()), version)
+}
+
+/// What happens to a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Put,
+    Delete,
+    /// Deleted and made again while nobody watched.
+    Recreate,
+}
+
+pub(super) fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![3 => Just(Event::Put), 2 => Just(Event::Delete), 2 => Just(Event::Recreate)]
+}
+
+pub(super) fn recreated() -> impl Strategy<Value = Recreated> {
+    prop_oneof![Just(Recreated::Split), Just(Recreated::Flagged)]
+}
+
+/// A world of a few keys whose changes are legal. An incarnation has the version of its beginning as its uid.
 #[derive(Default)]
 pub(super) struct World {
     pub(super) live: BTreeMap<u8, Obj<u64>>,
@@ -21,9 +42,28 @@ pub(super) struct World {
 }
 
 impl World {
+    /// What a commit tells of one event.
+    pub(super) fn happen(&mut self, key: u8, event: Event) -> Vec<Notification<u64>> {
+        match (event, self.live.get(&key).cloned()) {
+            (Event::Recreate, Some(old)) => {
+                self.version += 1;
+                let new = incarnation(&self.version.to_string(), &format!("k{key}"), self.version);
+                self.live.insert(key, new.clone());
+                let (object, cause) = (old.clone(), Cause::Relist);
+                Vec::from([
+                    Notification::Deleted { object, old, cause, final_state_known: false },
+                    Notification::Added { object: new, initial: false, cause },
+                ])
+            }
+            (Event::Recreate, None) | (Event::Put, _) => self.change(key, false).into_iter().collect(),
+            (Event::Delete, _) => self.change(key, true).into_iter().collect(),
+        }
+    }
+
     pub(super) fn change(&mut self, key: u8, delete: bool) -> Option<Notification<u64>> {
         self.version += 1;
-        let new = object(&format!("k{key}"), self.version);
+        let uid = self.live.get(&key).map_or_else(|| self.version.to_string(), |old| old.uid().to_string());
+        let new = incarnation(&uid, &format!("k{key}"), self.version);
         let cause = Cause::Watch;
         match (self.live.get(&key).cloned(), delete) {
             (None, true) => None,
@@ -60,14 +100,13 @@ proptest! {
     #[test]
     fn merging_keeps_every_chain_legal(
         limit in 1usize..6,
-        ops in prop::collection::vec((0u8..4, any::<bool>(), 0usize..4), 0..200),
+        recreated in recreated(),
+        ops in prop::collection::vec((0u8..4, event(), 0usize..4), 0..200),
     ) {
-        let mut ring = Ring::new(Overflow::Coalesce { limit });
+        let mut ring = Ring::new(Overflow::Coalesce { limit }).with_recreated(recreated);
         let (mut world, mut view) = (World::default(), BTreeMap::new());
-        for (key, delete, pops) in ops {
-            if let Some(notification) = world.change(key, delete) {
-                ring.push(notification);
-            }
+        for (key, event, pops) in ops {
+            ring.push_batch(&Batch::from(world.happen(key, event)));
             prop_assert!(ring.counted() <= limit + 2 * 4, "{} buffered", ring.len());
             for _ in 0..pops.saturating_sub(1) {
                 if let Some(Delivery::Notification(notification)) = ring.pop() {

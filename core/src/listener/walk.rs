@@ -1,6 +1,6 @@
 //! [`Walk`]: a stretch of a ring that its handler walks without asking the ring for each step.
 
-use super::{Batch, Cause, Notification};
+use super::{Batch, Cause, Notification, Recreated};
 use crate::store::Snapshot;
 use core::fmt;
 
@@ -13,12 +13,14 @@ pub struct Walk<T> {
     source: Source<T>,
     /// Behind the current one.
     at: usize,
-    /// The current one, where it is not in a batch.
+    /// The current one, where it is not in a batch as it is told.
     made: Option<Notification<T>>,
 }
 
 enum Source<T> {
     Batch(Batch<T>),
+    /// The same for a handler that is told of a recreation as one. Apart, so that the others need not look for one.
+    Flagged(Batch<T>),
     Replay(Snapshot<T>),
     Resync(Snapshot<T>),
     /// Nothing after the current one.
@@ -30,9 +32,14 @@ impl<T> Walk<T> {
         Walk { source: Source::One, at: 0, made: Some(notification) }
     }
 
-    /// Of a batch, behind the notification at `at - 1`.
-    pub(super) fn batch(batch: Batch<T>, at: usize) -> Self {
-        Walk { source: Source::Batch(batch), at, made: None }
+    /// Of a batch, with the notification at `at` as the current one. There is one.
+    pub(super) fn batch(batch: Batch<T>, at: usize, recreated: Recreated) -> Self {
+        let (at, made) = recreated.step(&batch, at);
+        let source = match recreated {
+            Recreated::Split => Source::Batch(batch),
+            Recreated::Flagged => Source::Flagged(batch),
+        };
+        Walk { source, at, made }
     }
 
     pub(super) fn replay(snapshot: Snapshot<T>, at: usize, current: Notification<T>) -> Self {
@@ -51,6 +58,7 @@ impl<T> Walk<T> {
     pub fn current(&self) -> &Notification<T> {
         match &self.source {
             Source::Batch(batch) => &batch[self.at - 1],
+            Source::Flagged(batch) => self.made.as_ref().unwrap_or_else(|| &batch[self.at - 1]),
             Source::Replay(_) | Source::Resync(_) | Source::One => self.made.as_ref().expect("it was not taken"),
         }
     }
@@ -60,12 +68,12 @@ impl<T> Walk<T> {
         self.at
     }
 
-    /// The place behind the current one and as many as are there behind it, at most `most`: in a batch. What is taken from a
-    /// snapshot is made one by one.
+    /// The place behind the current one and up to `most` more that lie there as they are told: those of a batch.
     pub fn reach(&self, most: usize) -> usize {
         match &self.source {
             Source::Batch(batch) => batch.len().min(self.at + most),
-            Source::Replay(_) | Source::Resync(_) | Source::One => self.at,
+            // What is joined, or made, is taken one by one.
+            Source::Flagged(_) | Source::Replay(_) | Source::Resync(_) | Source::One => self.at,
         }
     }
 
@@ -78,6 +86,12 @@ impl<T> Walk<T> {
                 }
                 self.at += 1;
             }
+            Source::Flagged(batch) => {
+                if self.at == batch.len() {
+                    return None;
+                }
+                (self.at, self.made) = Recreated::Flagged.step(batch, self.at);
+            }
             Source::Replay(snapshot) => self.made = Some(replayed(snapshot, &mut self.at)?),
             Source::Resync(snapshot) => self.made = Some(repeated(snapshot, &mut self.at)?),
             Source::One => return None,
@@ -85,7 +99,7 @@ impl<T> Walk<T> {
         Some(self.at)
     }
 
-    /// Takes a notification that is not part of a batch, so that it can be dropped where its type's panic harms nobody.
+    /// Takes a notification that is not part of a batch, or made of two of one, so that it can be dropped where its type's panic harms nobody.
     pub fn take_made(&mut self) -> Option<Notification<T>> {
         self.made.take()
     }
@@ -93,7 +107,7 @@ impl<T> Walk<T> {
     /// The batch that is walked, if it is one: the same for it.
     pub fn into_batch(self) -> Option<Batch<T>> {
         match self.source {
-            Source::Batch(batch) => Some(batch),
+            Source::Batch(batch) | Source::Flagged(batch) => Some(batch),
             Source::Replay(_) | Source::Resync(_) | Source::One => None,
         }
     }
@@ -114,7 +128,7 @@ pub(super) fn repeated<T>(snapshot: &Snapshot<T>, at: &mut usize) -> Option<Noti
 impl<T> fmt::Debug for Walk<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = match &self.source {
-            Source::Batch(_) => "a batch",
+            Source::Batch(_) | Source::Flagged(_) => "a batch",
             Source::Replay(_) => "the initial state",
             Source::Resync(_) => "a resync",
             Source::One => "one notification",

@@ -19,7 +19,7 @@
 //!
 //! let list = ListId::new("widgets", "web", &LabelSelector::everything());
 //! let view = |store: &Store<u32>, id| {
-//!     let objects = Lister::new(store).select_namespace("web").detach().into_objects();
+//!     let objects = Lister::new(store).select_namespace("web").detach().into_objects().into_vec();
 //!     View::new(list, id, store.version().to_version(), objects)
 //! };
 //! let names = |objects: &[Obj<u32>]| objects.iter().map(|o| o.key().name().to_string()).collect::<Vec<_>>();

@@ -11,16 +11,21 @@
 //! is not, or for another value (`k!=v`, `k notin (a,b)`, `!k`), is true of objects that the index does not hold: it can
 //! be asked of a candidate, and never gives candidates.
 
+use super::objects::{Found, Objects};
 use crate::object::{Meta, Obj, Object};
 use crate::selector::{LabelSelector, LabelTest, Requirement};
-use crate::store::{Index, Slot, Snapshot, Source, Store};
+use crate::store::{Index, Slot, Source, Store, chunks_of};
 use alloc::vec::Vec;
 use core::fmt;
 use smallvec::SmallVec;
 
-/// So many handles are cloned at most while the store is held: about a tenth of a millisecond. Of more, the numbers of
-/// their slots are noted, and a snapshot is taken.
+/// So many handles are cloned at most while the store is held: about a tenth of a millisecond. Of more, the chunks that they
+/// lie in are counted.
 pub const HANDLES_AT_ONCE: usize = 4_096;
+
+/// From so many objects per chunk on, chunks are counted in their place: a list of neighbours then costs next to nothing,
+/// and a few strewn objects do not hold what lies beside them.
+const TOGETHER: usize = 4;
 
 /// The objects of one namespace that one selector selects, in a store that is borrowed.
 pub struct Selection<'a, 's, T> {
@@ -63,6 +68,10 @@ struct Rest<'s, T> {
 }
 
 impl<T> Rest<'_, T> {
+    fn is_nothing(&self) -> bool {
+        self.namespace.is_none() && self.requirements.is_empty()
+    }
+
     fn matches(&self, object: &Obj<T>) -> bool {
         self.namespace.is_none_or(|namespace| Obj::is_in(object, namespace))
             && self.requirements.iter().all(|requirement| (self.holds)(requirement, object))
@@ -193,16 +202,16 @@ impl<'a, 's, T> Selection<'a, 's, T> {
     fn detach_at_most(self, handles: usize) -> Detached<'s, T> {
         let (candidates, everything) = (self.candidates(), matches!(self.origin, Origin::Everything));
         let (store, slots, rest) = self.into_slots();
-        let found = if everything {
-            Found::All(store.snapshot())
-        } else if candidates <= handles {
-            let mut taken = Vec::with_capacity(candidates);
-            slots.for_each(|slot| taken.push(store.at(slot).clone()));
-            Found::Handles(taken)
+        if everything {
+            return Detached { found: Found::All(store.snapshot()), rest };
+        }
+        let mut noted = Vec::with_capacity(candidates);
+        slots.for_each(|slot| noted.push(slot));
+        let together = noted.len() >= TOGETHER * chunks_of(&noted);
+        let found = if together || noted.len() > handles {
+            Found::Part(store.part(&noted))
         } else {
-            let mut noted = Vec::with_capacity(candidates);
-            slots.for_each(|slot| noted.push(slot));
-            Found::Slots(store.snapshot(), noted)
+            Found::Handles(noted.iter().map(|slot| store.at(*slot).clone()).collect())
         };
         Detached { found, rest }
     }
@@ -231,40 +240,18 @@ pub struct Detached<'s, T> {
     rest: Rest<'s, T>,
 }
 
-enum Found<T> {
-    Handles(Vec<Obj<T>>),
-    Slots(Snapshot<T>, Vec<Slot>),
-    All(Snapshot<T>),
-}
-
 impl<T> Detached<'_, T> {
     /// The objects, as they were when the store was read, in no order that a user may rely on. Looks at labels: code of
     /// the user's type.
-    pub fn into_objects(self) -> Vec<Obj<T>> {
-        let matches = |object: &&Obj<T>| self.rest.matches(object);
-        match self.found {
-            Found::Handles(mut objects) => {
-                objects.retain(|object| self.rest.matches(object));
-                objects
-            }
-            Found::Slots(snapshot, slots) => {
-                let objects =
-                    slots.iter().map(|slot| snapshot.get(*slot).expect("the snapshot is of the same instant"));
-                objects.filter(matches).cloned().collect()
-            }
-            Found::All(snapshot) => snapshot.iter().filter(matches).cloned().collect(),
-        }
+    pub fn into_objects(self) -> Objects<T> {
+        let Detached { found, rest } = self;
+        Objects(if rest.is_nothing() { found } else { found.only(|object| rest.matches(object)) })
     }
 }
 
 impl<T> fmt::Debug for Detached<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let candidates = match &self.found {
-            Found::Handles(objects) => objects.len(),
-            Found::Slots(_, slots) => slots.len(),
-            Found::All(snapshot) => snapshot.len(),
-        };
-        write!(f, "{candidates} candidates of a selection")
+        write!(f, "{} candidates of a selection", self.found.len())
     }
 }
 
@@ -406,13 +393,30 @@ mod tests {
     fn what_was_detached_stays_as_it_was() {
         let mut store = Store::new(1);
         store.add_index(IndexDef::label("app")).unwrap();
-        (0..100).for_each(|n| _ = store.upsert(object(0, n, [Some(n % 2), None, None])));
-        let odd = "app=1".parse().unwrap();
-        let few = Lister::new(&store).select("", &odd).detach();
-        let many = Lister::new(&store).select("", &odd).detach_at_most(0);
-        assert!(matches!((&few.found, &many.found), (Found::Handles(_), Found::Slots(..))), "{few:?} {many:?}");
+        (0..100).for_each(|n| _ = store.upsert(object(0, n, [Some(n % 10), None, None])));
+        let [few, many, all] =
+            ["app=1", "app in (1,2,3,4,5)", ""].map(|selector| selector.parse::<LabelSelector>().unwrap());
+        let few = Lister::new(&store).select("", &few);
+        let strewn = Lister::new(&store).select("", &many).detach_at_most(49);
+        let (few, many) = (few.detach(), Lister::new(&store).select("", &many).detach());
+        let all = Lister::new(&store).select("", &all).detach();
+        assert!(matches!((&few.found, &many.found), (Found::Part(_), Found::Part(_))), "{few:?} {many:?}");
         (0..100).for_each(|n| _ = store.remove(&format!("o{n}")));
-        assert_eq!((few.into_objects().len(), many.into_objects().len()), (50, 50));
-        assert_eq!(Lister::new(&store).matching(&odd).count(), 0);
+        assert_eq!([few, many, strewn, all].map(|found| found.into_objects().len()), [10, 50, 50, 100]);
+        assert_eq!(Lister::new(&store).matching(&"app".parse().unwrap()).count(), 0);
+    }
+
+    #[test]
+    fn neighbours_are_held_by_their_chunk_and_strewn_objects_one_by_one_unless_they_are_many() {
+        let mut store = Store::new(1);
+        store.add_index(IndexDef::label("app")).unwrap();
+        (0..200).for_each(|n| _ = store.upsert(object(0, n, [Some(u8::from(n < 8 || n % 100 == 0)), None, None])));
+        let one: LabelSelector = "app=1".parse().unwrap();
+        let detached = |handles| Lister::new(&store).select("", &one).detach_at_most(handles).found;
+        assert!(matches!(detached(9), Found::Part(part) if part.len() == 9), "nine in two chunks");
+        (1..8).for_each(|n| _ = store.remove(&format!("o{n}")));
+        let detached = |handles| Lister::new(&store).select("", &one).detach_at_most(handles).found;
+        assert!(matches!(detached(2), Found::Handles(objects) if objects.len() == 2));
+        assert!(matches!(detached(1), Found::Part(part) if part.len() == 2));
     }
 }

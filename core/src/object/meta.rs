@@ -1,7 +1,7 @@
 //! Metadata as selectors, predicates and mappers read it: the [`Meta`] trait, and [`ObjectMeta`] for types of one's
 //! own.
 
-use alloc::collections::BTreeMap;
+use super::string_map::StringMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -92,11 +92,11 @@ pub struct ObjectMeta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
     /// Labels.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "StringMap::is_empty", deserialize_with = "null_is_default")]
+    pub labels: StringMap,
     /// Annotations.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
-    pub annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "StringMap::is_empty", deserialize_with = "null_is_default")]
+    pub annotations: StringMap,
     /// Finalizers.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub finalizers: Vec<String>,
@@ -149,19 +149,19 @@ impl Meta for ObjectMeta {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name).map(String::as_str)
+        self.labels.get(name)
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.labels.iter()
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
-        self.annotations.get(name).map(String::as_str)
+        self.annotations.get(name)
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.annotations.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.annotations.iter()
     }
 
     fn finalizers(&self) -> impl Iterator<Item = &str> {

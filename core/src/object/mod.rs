@@ -43,12 +43,14 @@ mod identity;
 mod interop;
 mod meta;
 mod resource;
+mod string_map;
 mod tail;
 
 pub use dynamic::DynamicObject;
 pub use identity::{Key, KeyError, KeyRef, Uid, UidRef, Version, VersionRef};
 pub use meta::{Identity, Meta, ObjectMeta, OwnerRef, OwnerReference};
 pub use resource::{ParseResourceError, Resource};
+pub use string_map::StringMap;
 
 use alloc::string::{String, ToString};
 use core::fmt;

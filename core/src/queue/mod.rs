@@ -77,6 +77,10 @@ use limiter::Tokens;
 use slab::Slab;
 use timers::{NO_TIMER, NO_TOKEN, Timers};
 
+/// A queue that ever knew more keys than this at a time is not looked through after every call: that costs as much as it knew.
+#[cfg(debug_assertions)]
+pub(crate) const CHECKED: usize = 64;
+
 /// How a [`WorkQueue`] is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -278,6 +282,7 @@ impl<K> WorkQueue<K> {
             self.entries[timer.slot as usize].timer = NO_TIMER;
             self.drop_if_vacant(timer.slot);
         }
+        self.check_step();
     }
 
     /// Makes due keys ready, in the order of their due times. Every other call with a time does this first.
@@ -346,16 +351,48 @@ impl<K> WorkQueue<K> {
         }
     }
 
-    /// What holds after every call; cheap enough for every debug build.
+    #[cfg(not(debug_assertions))]
+    fn check_step(&self) {}
+
+    /// After every call of a debug build: what is counted, and of a queue that never knew more than [`CHECKED`] keys each
+    /// of them.
+    #[cfg(debug_assertions)]
+    fn check_step(&self) {
+        self.check_counts();
+        if self.entries.capacity() <= CHECKED {
+            self.check_entries();
+        }
+    }
+
     fn check_counts(&self) {
-        debug_assert_eq!(self.table.len(), self.entries.len());
-        debug_assert!(self.ready.len() + self.processing <= self.entries.len());
-        debug_assert!(self.again <= self.processing);
-        debug_assert!(self.timers.len() == 0 || !self.is_shutting_down(), "a delay outlives the queue");
-        debug_assert!(
+        assert_eq!(self.table.len(), self.entries.len(), "every key has one place in the table");
+        assert!(self.ready.len() + self.processing <= self.entries.len(), "a key is ready or processed once");
+        assert!(self.again <= self.processing, "only what is processed is to come again");
+        assert!(self.timers.len() == 0 || !self.is_shutting_down(), "a delay outlives the queue");
+        assert!(
             self.next_deadline().is_none_or(|deadline| deadline.at > self.clock.now()),
             "a due key was left behind"
         );
+    }
+
+    /// Each key against what is counted.
+    fn check_entries(&self) {
+        self.timers.check(|slot| self.entries[slot as usize].timer);
+        let mut ready = alloc::vec![false; self.entries.iter().last().map_or(0, |(slot, _)| slot + 1)];
+        for slot in &self.ready {
+            assert!(!core::mem::replace(&mut ready[*slot as usize], true), "slot {slot} is ready twice");
+        }
+        let (mut processing, mut again, mut delayed) = (0, 0, 0);
+        for (slot, entry) in &self.entries {
+            assert!(!entry.is_vacant(), "slot {slot} is kept for nothing");
+            assert_eq!(entry.place == Place::Ready, ready[slot], "slot {slot} is {:?}", entry.place);
+            let found = self.table.find(entry.hash, |at| *at as usize == slot);
+            assert!(found.is_some(), "slot {slot} is not in the table");
+            processing += usize::from(matches!(entry.place, Place::Processing | Place::ProcessingAgain));
+            again += usize::from(entry.place == Place::ProcessingAgain);
+            delayed += usize::from(entry.timer != NO_TIMER);
+        }
+        assert_eq!((processing, again, delayed), (self.processing, self.again, self.timers.len()));
     }
 }
 
@@ -389,7 +426,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
         let slot = self.slot(key);
         self.make_ready(slot);
-        self.check_counts();
+        self.check_step();
         true
     }
 
@@ -403,7 +440,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
         let slot = self.slot(key);
         self.add_at(slot, self.clock.now() + delay, NO_TOKEN);
-        self.check_counts();
+        self.check_step();
         true
     }
 
@@ -425,7 +462,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         entry.failures = entry.failures.saturating_add(1);
         let token = self.limiter.bucket.map(|bucket| self.token(bucket, slot));
         self.add_at(slot, token.map_or(at, |token| at.max(token)), token.unwrap_or(NO_TOKEN));
-        self.check_counts();
+        self.check_step();
         true
     }
 
@@ -434,7 +471,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let Some(slot) = self.find(key) else { return };
         self.entries[slot as usize].failures = 0;
         self.drop_if_vacant(slot);
-        self.check_counts();
+        self.check_step();
     }
 
     /// How often the key was added rate-limited since it was forgotten last.
@@ -459,7 +496,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         entry.ticket = self.tickets;
         let handed_out = (entry.key.clone(), Ticket { slot, number: self.tickets });
         self.processing += 1;
-        self.check_counts();
+        self.check_step();
         Some(handed_out)
     }
 
@@ -489,7 +526,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             }
         }
         self.processing -= 1;
-        self.check_counts();
+        self.check_step();
     }
 
     fn find(&self, key: &K) -> Option<u32> {
@@ -521,21 +558,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// If the queue is broken, with a message that names the rule.
     pub fn check(&self) {
         self.check_counts();
-        self.timers.check(|slot| self.entries[slot as usize].timer);
-        let mut ready = alloc::vec![false; self.entries.iter().last().map_or(0, |(slot, _)| slot + 1)];
-        for slot in &self.ready {
-            assert!(!core::mem::replace(&mut ready[*slot as usize], true), "slot {slot} is ready twice");
-        }
-        let (mut processing, mut again, mut delayed) = (0, 0, 0);
+        self.check_entries();
         for (slot, entry) in &self.entries {
-            assert!(!entry.is_vacant(), "slot {slot} is kept for nothing");
-            assert_eq!(entry.place == Place::Ready, ready[slot], "slot {slot} is {:?}", entry.place);
             assert_eq!(self.find(&entry.key), Some(slot as u32), "slot {slot} cannot be found by its key");
-            processing += usize::from(matches!(entry.place, Place::Processing | Place::ProcessingAgain));
-            again += usize::from(entry.place == Place::ProcessingAgain);
-            delayed += usize::from(entry.timer != NO_TIMER);
         }
-        assert_eq!((processing, again, delayed), (self.processing, self.again, self.timers.len()));
     }
 }
 

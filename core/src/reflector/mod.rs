@@ -31,9 +31,11 @@
 //! in flight, `failure` the words for what went wrong. Timers come from one place: `Reflector::deadline` asks the
 //! state.
 //!
-//! Invariants, asserted after every step in debug builds: at most one request is in flight (I27); every state but
-//! `Idle`, `Stopped` and a list that waits for its commit has a deadline; the version to resume from never comes from
-//! an ERROR, a foreign object or one without a version (I28).
+//! Invariants. Every state but `Idle`, `Stopped` and a list that waits for its commit has a deadline, unless its body is
+//! paused: asserted after every step in debug builds. At most one request is in flight (I27): only a state holds an
+//! exchange, and there is one state; the informer asserts what follows from it. The version to resume from never comes from
+//! an ERROR, a foreign object or one without a version (I28): `watching.rs` (`events`) is where it moves, and the tests
+//! beside it show each case.
 
 mod backoff;
 mod exchange;

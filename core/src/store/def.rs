@@ -1,6 +1,6 @@
 //! [`IndexDef`]: a name and where the values of an index come from; [`IndexError`].
 
-use super::value::{IndexValues, ValueType, Values};
+use super::value::{IndexValues, ValueText, ValueType, Values};
 use crate::object::{Key, Meta, Obj, Object};
 use alloc::format;
 use alloc::string::String;
@@ -118,8 +118,13 @@ impl<T: Object> IndexDef<T> {
     pub fn label(label: &str) -> Self {
         let of: Arc<str> = label.into();
         let source = Source::Label(of.clone());
-        let function = move |object: &Obj<T>| object.metadata().label(&of).map(String::from);
-        IndexDef { source, ..IndexDef::new(&format!("{LABEL_PREFIX}{label}"), function) }
+        let function = move |object: &Obj<T>| object.metadata().label(&of).map(ValueText::from).into_iter().collect();
+        IndexDef {
+            name: format!("{LABEL_PREFIX}{label}").into(),
+            source,
+            value_type: ValueType::of::<String>(),
+            function: Arc::new(function),
+        }
     }
 }
 

@@ -16,7 +16,7 @@
 use super::def::{IndexDef, Source};
 use super::postings::{self, Postings};
 use super::slots::Slot;
-use super::value::ValueType;
+use super::value::{ValueText, ValueType};
 use crate::object::Obj;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -48,7 +48,8 @@ pub(crate) struct Index {
 
 #[derive(Clone, Default)]
 struct Bucket {
-    value: Box<str>,
+    /// In its place if it is short: a look-up then ends here.
+    value: ValueText,
     slots: Postings,
 }
 
@@ -81,22 +82,23 @@ impl Index {
     }
 
     /// Gives `object` in `slot` its values: those that its function returned, or what is read from the key.
-    pub(crate) fn add<T>(&mut self, slot: Slot, object: &Obj<T>, values: &[Box<str>]) {
+    pub(crate) fn add<T>(&mut self, slot: Slot, object: &Obj<T>, values: &[ValueText]) {
         match self.source {
-            Source::Namespace => self.set(slot, [object.key().namespace()]),
-            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(|value| &**value)),
+            Source::Namespace => self.set(slot, [object.key().namespace().as_bytes()]),
+            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(ValueText::as_bytes)),
         }
     }
 
     /// The same for another version of the object in `slot`.
-    pub(crate) fn change(&mut self, slot: Slot, values: &[Box<str>]) {
+    pub(crate) fn change(&mut self, slot: Slot, values: &[ValueText]) {
         match self.source {
             Source::Namespace => {} // the key is the same
-            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(|value| &**value)),
+            Source::Function | Source::Label(_) => self.set(slot, values.iter().map(ValueText::as_bytes)),
         }
     }
 
-    fn set<'a>(&mut self, slot: Slot, values: impl IntoIterator<Item = &'a str>) {
+    /// The values are texts, which need not be proved again where they are only compared.
+    fn set<'a>(&mut self, slot: Slot, values: impl IntoIterator<Item = &'a [u8]>) {
         let mut values = values.into_iter();
         let (first, second) = (values.next(), values.next());
         let old = self.numbers.get(slot);
@@ -104,7 +106,7 @@ impl Index {
         match (first, second) {
             (None, _) if old == Number::NONE => return,
             (Some(value), None) => {
-                if old.bucket().is_some_and(|bucket| *self.buckets[bucket as usize].value == *value) {
+                if old.bucket().is_some_and(|bucket| self.buckets[bucket as usize].value.as_bytes() == value) {
                     return;
                 }
             }
@@ -151,17 +153,25 @@ impl Index {
 
     /// The number of the bucket of `value`, if anyone has it.
     pub(crate) fn find(&self, value: &str) -> Option<u32> {
-        let hash = self.hasher.hash_one(value);
-        self.by_value.find(hash, |number| *self.buckets[*number as usize].value == *value).copied()
+        self.find_bytes(self.hash(value.as_bytes()), value.as_bytes())
+    }
+
+    fn hash(&self, value: &[u8]) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
+    fn find_bytes(&self, hash: u64, value: &[u8]) -> Option<u32> {
+        self.by_value.find(hash, |number| self.buckets[*number as usize].value.as_bytes() == value).copied()
     }
 
     /// The bucket of `value`, which may be new and empty: the caller puts a slot into it.
-    fn bucket(&mut self, value: &str) -> u32 {
-        let hash = self.hasher.hash_one(value);
-        if let Some(number) = self.by_value.find(hash, |number| *self.buckets[*number as usize].value == *value) {
-            return *number;
+    fn bucket(&mut self, value: &[u8]) -> u32 {
+        let hash = self.hash(value);
+        if let Some(number) = self.find_bytes(hash, value) {
+            return number;
         }
-        let bucket = Bucket { value: value.into(), slots: Postings::default() };
+        let value = ValueText::from(core::str::from_utf8(value).expect("values are texts"));
+        let bucket = Bucket { value, slots: Postings::default() };
         let number = match self.free.pop() {
             Some(number) => {
                 self.buckets[number as usize] = bucket;
@@ -174,13 +184,13 @@ impl Index {
             }
         };
         let (buckets, hasher) = (&self.buckets, &self.hasher);
-        self.by_value.insert_unique(hash, number, |number| hasher.hash_one(&*buckets[*number as usize].value));
+        self.by_value.insert_unique(hash, number, |number| hasher.hash_one(buckets[*number as usize].value.as_bytes()));
         number
     }
 
     fn drop_bucket(&mut self, number: u32) {
         let bucket = core::mem::take(&mut self.buckets[number as usize]);
-        let hash = self.hasher.hash_one(&*bucket.value);
+        let hash = self.hash(bucket.value.as_bytes());
         if let Ok(entry) = self.by_value.find_entry(hash, |candidate| *candidate == number) {
             entry.remove();
         }
@@ -199,12 +209,12 @@ impl Index {
 
     /// The slots of all values that `wanted` wants.
     pub(crate) fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Slot> {
-        self.buckets.iter().filter(move |bucket| wanted(&bucket.value)).flat_map(|bucket| bucket.slots.iter())
+        self.buckets.iter().filter(move |bucket| wanted(bucket.value.as_str())).flat_map(|bucket| bucket.slots.iter())
     }
 
     /// The values in use, each with the number of its objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.buckets.iter().filter(|bucket| !bucket.slots.is_empty()).map(|b| (&*b.value, b.slots.len()))
+        self.buckets.iter().filter(|bucket| !bucket.slots.is_empty()).map(|b| (b.value.as_str(), b.slots.len()))
     }
 
     /// How many objects have a value.
@@ -215,7 +225,7 @@ impl Index {
     /// The first value of `slot`; of an index whose objects have one at most, the one.
     pub(crate) fn value(&self, slot: Slot) -> Option<&str> {
         let first = self.numbers.get(slot).all(&self.several).first().copied();
-        first.map(|number| &*self.buckets[number as usize].value)
+        first.map(|number| self.buckets[number as usize].value.as_str())
     }
 
     /// Asserts the invariants of the module header.
@@ -230,7 +240,7 @@ impl Index {
                 let numbers = self.numbers.get(slot);
                 assert!(numbers.all(&self.several).contains(&(number as u32)), "{slot:?} knows of its bucket {number}");
             }
-            let found = self.find(&bucket.value).is_some_and(|found| found as usize == number);
+            let found = self.find(bucket.value.as_str()).is_some_and(|found| found as usize == number);
             assert_eq!(found, !bucket.slots.is_empty(), "bucket {number} is in the table if it has a slot");
         }
         let all: Vec<Number> = self.numbers.iter().collect();
@@ -369,7 +379,7 @@ mod tests {
         ) {
             let (mut index, mut model) = (index(), BTreeMap::<u32, BTreeSet<u8>>::new());
             for (n, (slot, values)) in changes.into_iter().enumerate() {
-                let texts: Vec<Box<str>> = values.iter().map(|v| v.to_string().into_boxed_str()).collect();
+                let texts: Vec<_> = values.iter().map(|v| ValueText::from(v.to_string().as_str())).collect();
                 index.change(Slot(slot), &texts);
                 model.insert(slot, values.into_iter().collect());
                 #[cfg(debug_assertions)]

@@ -7,12 +7,16 @@
 //! ```
 //!
 //! A [`Store`] is passive: whoever owns it changes it through [`commit`](Store::commit) with what the machine decided,
-//! and gets the [`Notification`]s back. There is one writer. Invariants, checked after every commit in debug builds:
+//! and gets the [`Notification`]s back. There is one writer. Invariants:
 //!
 //! - every object is found under its key, and only there (I6);
 //! - every index equals a recomputation (I7); no bucket is empty;
 //! - a commit is whole: after it returns, readers see all of it (I6), and the store already has each change whose
 //!   notification it returned (I14).
+//!
+//! In debug builds each change of a store of at most 64 objects asserts the first, and that each index agrees with itself;
+//! that it equals a recomputation, which is user code, and all of the third is what tests compare with a naive store
+//! (`core/tests/store.rs`, `indexes.rs`).
 //!
 //! ```
 //! use informer_core::store::{IndexDef, Store};
@@ -41,12 +45,13 @@ pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
 pub use freshness::{Goal, Seen, Unreachable};
 pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
-pub use value::{IndexValue, IndexValues, Values};
+pub use value::{IndexValue, IndexValues, ValueText, Values};
 
 pub(crate) use def::Source;
 pub(crate) use index::Index;
+pub(crate) use slots::{Part, chunks_of};
 
-use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard, drop_guarded};
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
@@ -54,6 +59,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
+use core::hint;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
@@ -64,12 +70,16 @@ use value::ValueType;
 /// An object on its way into the store, with its index values.
 pub struct Fresh<T> {
     pub(crate) object: Obj<T>,
-    pub(crate) values: SmallVec<[Values; 1]>,
+    /// Of each index but those of namespaces, in the order of the indexes.
+    pub(crate) values: AllValues,
     /// Which set of index functions made `values`.
     pub(crate) generation: u64,
     /// Where the version alone may not say that the store has this object already: what compares contents.
     pub(crate) same: Option<fn(&T, &T) -> bool>,
 }
+
+/// The values of an object in each index whose function computes some.
+pub(crate) type AllValues = SmallVec<[Values; 2]>;
 
 impl<T> Fresh<T> {
     /// An object whose index values the store computes itself.
@@ -172,7 +182,8 @@ impl<T> Commit<T> {
                 for item in items {
                     let Item::Fresh { known, fresh } = item else { continue };
                     if let Err(bad) = fresh.reindex(indexers, guard) {
-                        *item = Item::Bad { known: *known, bad };
+                        let bad = Item::Bad { known: *known, bad };
+                        drop_guarded(guard, core::mem::replace(item, bad));
                     }
                 }
             }
@@ -200,8 +211,8 @@ pub struct Committed<T> {
     /// What changed, in the order in which handlers are told. If it is drained rather than consumed, its memory serves
     /// the next commit: see [`into_receipt`](Self::into_receipt).
     pub notifications: Vec<Notification<T>>,
-    /// Last states of objects that the store did not have. Nobody is told of them; they are here so that they are dropped
-    /// behind the lock of the store and not under it.
+    /// Last states of objects that the store did not have, and objects of a list that had a later word about their key.
+    /// Nobody is told of them; they are here so that they are dropped behind the lock of the store and not under it.
     pub dropped: Vec<Obj<T>>,
     /// What the machine must hear.
     pub receipt: Receipt<T>,
@@ -523,6 +534,24 @@ impl<T> Store<T> {
         Some(old)
     }
 
+    /// Looks at what a commit of events is about to change, so that it lies in the processor's caches by then: a driver that
+    /// does this under the read lock holds the write lock for a fraction of the time, and most of that is waiting for
+    /// memory. It changes nothing.
+    pub fn warm(&self, commit: &Commit<T>) {
+        let Change::Events(items) = &commit.change else { return };
+        for item in items {
+            let known = match item {
+                Item::Fresh { known, .. } | Item::Gone { known, .. } => *known,
+                Item::Unchanged(_) | Item::Bad { .. } => None,
+            };
+            let Some(slot) = known else { continue };
+            hint::black_box(self.slots.get(slot).map(|object| Obj::key_bytes(object).first().copied()));
+            for index in &self.indexes {
+                hint::black_box(index.value(slot).map(str::len));
+            }
+        }
+    }
+
     /// Carries out what the machine decided. Runs no user code unless an index was added since the objects were
     /// decoded; [`Commit::reindex`] sees to that before.
     pub fn commit(&mut self, mut commit: Commit<T>) -> Committed<T> {
@@ -598,6 +627,10 @@ impl<T> Store<T> {
         }
         // What the list does not have is no longer in quarantine; what is still bad is put back below, unreported.
         let before = core::mem::take(&mut self.quarantine);
+        done.dropped.extend(staged.passed_over);
+        // Growing step by step would look at every key again and again.
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.by_key.reserve(staged.fresh.len().saturating_sub(self.by_key.len()), |slot| hash_of(slots, hasher, *slot));
         for fresh in staged.fresh.into_iter().flatten() {
             let known = self.find_bytes(Obj::key_bytes(&fresh.object));
             if done.receipt.first_list {
@@ -668,6 +701,11 @@ impl<T> Store<T> {
         self.slots.iter().map(|(slot, _)| slot)
     }
 
+    /// The objects of slots that are in use.
+    pub(crate) fn part(&self, slots: &[Slot]) -> Part<T> {
+        self.slots.part(slots)
+    }
+
     /// The object of a slot that an index holds.
     pub(crate) fn at(&self, slot: Slot) -> &Obj<T> {
         self.slots.get(slot).expect("an index holds slots in use only (I7)")
@@ -705,7 +743,7 @@ impl<T> Store<T> {
     }
 
     fn object(&self, slot: u32) -> &Obj<T> {
-        self.slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
+        in_use(&self.slots, slot)
     }
 
     pub(crate) fn index(&self, name: &str) -> Result<&Index, IndexError> {
@@ -727,15 +765,17 @@ impl<T> Store<T> {
                 let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));
                 let slot = self.slots.insert(fresh.object);
                 let (slots, hasher) = (&self.slots, &self.hasher);
-                self.by_key.insert_unique(hash, slot.0, |slot| {
-                    let object = slots.get(Slot(*slot)).expect("the table of keys holds slots in use only (I6)");
-                    hasher.hash_one(Obj::key_bytes(object))
-                });
+                self.by_key.insert_unique(hash, slot.0, |slot| hash_of(slots, hasher, *slot));
                 (slot, None)
             }
         };
         let object = self.slots.get(slot).expect("it was just put there");
-        for (index, values) in self.indexes.iter_mut().zip(&fresh.values) {
+        let mut computed = fresh.values.iter();
+        for index in &mut self.indexes {
+            let values = match index.source() {
+                Source::Namespace => &[][..],
+                Source::Function | Source::Label(_) => computed.next().expect("values of the functions in force"),
+            };
             match old {
                 Some(_) => index.change(slot, values),
                 None => index.add(slot, object, values),
@@ -775,6 +815,14 @@ impl<T> Store<T> {
             }
         }
     }
+}
+
+fn in_use<T>(slots: &Slots<T>, slot: u32) -> &Obj<T> {
+    slots.get(Slot(slot)).expect("the table of keys holds slots in use only (I6)")
+}
+
+fn hash_of<T>(slots: &Slots<T>, hasher: &SeedableRandomState, slot: u32) -> u64 {
+    hasher.hash_one(Obj::key_bytes(in_use(slots, slot)))
 }
 
 /// A uid that either side lacks says nothing.

@@ -4,8 +4,8 @@
 //! that walks 100,000 objects holds up nobody, and a writer without readers pays nothing for the possibility.
 
 use crate::object::Obj;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use triomphe::Arc;
 
 /// Objects per chunk. 64 pointers are 512 bytes: a copy is cheaper than the clone of a small object, and 100,000
 /// objects make 1,600 counts per snapshot.
@@ -159,6 +159,12 @@ impl<T> Snapshot<T> {
         iter(&self.chunks)
     }
 
+    /// The objects that are wanted.
+    pub(crate) fn into_part(self, wanted: impl Fn(&Obj<T>) -> bool) -> Part<T> {
+        let places = self.slots().filter(|(_, object)| wanted(object)).map(|(slot, _)| slot.0).collect();
+        Part { places, chunks: self.chunks }
+    }
+
     /// The objects, in no order that a user may rely on.
     pub fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
         self.chunks.iter().flat_map(|chunk| chunk.0.iter().flatten())
@@ -182,6 +188,61 @@ impl<T> core::fmt::Debug for Snapshot<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
+}
+
+/// Some objects of a store at one instant, held by the chunks that they lie in: objects that lie together cost one count.
+/// While it is held, what lay beside them in the store is, too.
+pub(crate) struct Part<T> {
+    chunks: Vec<Arc<Chunk<T>>>,
+    /// The number of a chunk and the place in it.
+    places: Vec<u32>,
+}
+
+impl<T> Slots<T> {
+    /// The objects of these slots, which must be in use.
+    pub(crate) fn part(&self, slots: &[Slot]) -> Part<T> {
+        let (mut chunks, mut places, mut last) = (Vec::new(), Vec::with_capacity(slots.len()), usize::MAX);
+        for slot in slots {
+            let number = slot.index() / CHUNK;
+            if number != last {
+                chunks.push(self.chunks[number].clone());
+                last = number;
+            }
+            places.push(((chunks.len() - 1) * CHUNK + slot.index() % CHUNK) as u32);
+        }
+        Part { chunks, places }
+    }
+}
+
+impl<T> Part<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn at(&self, place: u32) -> &Obj<T> {
+        let place = place as usize;
+        self.chunks[place / CHUNK].0[place % CHUNK].as_ref().expect("the slot was in use")
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&Obj<T>> {
+        self.places.get(number).map(|place| self.at(*place))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
+        self.places.iter().map(|place| self.at(*place))
+    }
+
+    /// Lets go of what is not wanted.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&Obj<T>) -> bool) {
+        let Part { chunks, places } = self;
+        let at = |place: u32| chunks[place as usize / CHUNK].0[place as usize % CHUNK].as_ref();
+        places.retain(|place| at(*place).is_some_and(&wanted));
+    }
+}
+
+/// How many chunks a walk over these slots comes to.
+pub(crate) fn chunks_of(slots: &[Slot]) -> usize {
+    slots.chunk_by(|a, b| a.index() / CHUNK == b.index() / CHUNK).count()
 }
 
 /// A set of slots.

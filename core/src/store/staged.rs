@@ -5,7 +5,7 @@
 
 use super::slots::{Slot, SlotSet};
 use super::{Fresh, Store};
-use crate::decode::{BadItem, Guard, Indexers, Item};
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item};
 use crate::object::{Key, Obj};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -27,6 +27,8 @@ pub struct Staged<T> {
     bad_keys: BTreeSet<Key>,
     /// Places in `fresh` by key: the last word of a list about a key wins, and there is one word.
     by_key: HashTable<u32>,
+    /// Objects of which the list had a later word, to be dropped where the list is done with.
+    pub(super) passed_over: Vec<Obj<T>>,
     hasher: FixedState,
 }
 
@@ -40,6 +42,7 @@ impl<T> Default for Staged<T> {
             bad: Vec::new(),
             bad_keys: BTreeSet::new(),
             by_key: HashTable::new(),
+            passed_over: Vec::new(),
             hasher: FixedState::default(),
         }
     }
@@ -65,7 +68,10 @@ impl<T> Staged<T> {
                     self.survivors.remove(slot);
                 }
                 if let Some(place) = self.place(gone.key().as_str().as_bytes()) {
-                    self.fresh[place] = None;
+                    self.passed_over.extend(self.fresh[place].take().map(|fresh| fresh.object));
+                }
+                if let Gone::Last(last) = gone {
+                    self.passed_over.push(last);
                 }
             }
             Item::Bad { known, bad } => {
@@ -74,6 +80,16 @@ impl<T> Staged<T> {
                 self.bad.push(bad);
             }
         }
+    }
+
+    /// Objects of which the list had a later word, to be taken out and dropped.
+    pub(crate) fn passed_over(&mut self) -> &mut Vec<Obj<T>> {
+        &mut self.passed_over
+    }
+
+    /// All objects that were built for it: for a list that is given up.
+    pub(crate) fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        self.fresh.into_iter().flatten().map(|fresh| fresh.object).chain(self.passed_over)
     }
 
     /// The list is complete, and the server was set back to it or not.
@@ -99,7 +115,7 @@ impl<T> Staged<T> {
             }
             if unchanged {
                 self.survivors.insert(slot);
-                *place = None;
+                self.passed_over.extend(place.take().map(|fresh| fresh.object));
             }
         }
     }
@@ -127,7 +143,7 @@ impl<T> Staged<T> {
             let Some(fresh) = &mut self.fresh[place] else { continue };
             if let Err(bad) = fresh.reindex(indexers, guard) {
                 // Where the store has the object, it was marked as a survivor when this word about it came.
-                self.fresh[place] = None;
+                self.passed_over.extend(self.fresh[place].take().map(|fresh| fresh.object));
                 self.bad_keys.extend(bad.key.clone());
                 self.bad.push(bad);
             }
@@ -156,7 +172,7 @@ impl<T> Staged<T> {
 
     fn put(&mut self, fresh: Fresh<T>) {
         if let Some(place) = self.place(Obj::key_bytes(&fresh.object)) {
-            self.fresh[place] = Some(fresh);
+            self.passed_over.extend(self.fresh[place].replace(fresh).map(|before| before.object));
             return;
         }
         let hash = self.hasher.hash_one(Obj::key_bytes(&fresh.object));

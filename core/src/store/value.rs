@@ -66,14 +66,6 @@ pub trait IndexValue: Ord + Borrow<Self::Query> + 'static {
     fn from_text(text: &str) -> Option<Self>
     where
         Self: Sized;
-
-    /// The text of a value that is no longer needed.
-    fn into_text(self) -> Box<str>
-    where
-        Self: Sized,
-    {
-        Self::to_text(self.borrow()).into()
-    }
 }
 
 impl IndexValue for String {
@@ -85,10 +77,6 @@ impl IndexValue for String {
 
     fn from_text(text: &str) -> Option<String> {
         Some(text.into())
-    }
-
-    fn into_text(self) -> Box<str> {
-        self.into_boxed_str()
     }
 }
 
@@ -159,7 +147,69 @@ pub trait IndexValues {
 }
 
 /// The values of one object in one index. Most objects have one.
-pub type Values = SmallVec<[Box<str>; 1]>;
+pub type Values = SmallVec<[ValueText; 1]>;
+
+/// The text of one value: without an allocation if it is as short as most are.
+#[derive(Clone)]
+pub struct ValueText(Text);
+
+#[derive(Clone)]
+enum Text {
+    Short { length: u8, bytes: [u8; SHORT] },
+    Long(Box<str>),
+}
+
+/// What fits beside its length into three words.
+const SHORT: usize = 22;
+
+impl ValueText {
+    /// The bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Text::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Text::Long(text) => text.as_bytes(),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Text::Short { .. } => core::str::from_utf8(self.as_bytes()).expect("it was made of a text"),
+            Text::Long(text) => text,
+        }
+    }
+}
+
+impl From<Cow<'_, str>> for ValueText {
+    fn from(text: Cow<'_, str>) -> Self {
+        let mut bytes = [0; SHORT];
+        match bytes.get_mut(..text.len()) {
+            None => ValueText(Text::Long(text.into())),
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                ValueText(Text::Short { length: text.len() as u8, bytes })
+            }
+        }
+    }
+}
+
+impl Default for ValueText {
+    fn default() -> Self {
+        ValueText(Text::Short { length: 0, bytes: [0; SHORT] })
+    }
+}
+
+impl From<&str> for ValueText {
+    fn from(text: &str) -> Self {
+        Cow::Borrowed(text).into()
+    }
+}
+
+impl fmt::Debug for ValueText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
 
 impl<V: IndexValue> IndexValues for V {
     type Value = V;
@@ -171,7 +221,7 @@ impl<V: IndexValue> IndexValues for V {
             type_name::<V>(),
             V::to_text(self.borrow()),
         );
-        SmallVec::from_buf([self.into_text()])
+        SmallVec::from_buf([V::to_text(self.borrow()).into()])
     }
 }
 
@@ -234,15 +284,16 @@ mod tests {
     use std::format;
 
     fn there_and_back<V: IndexValue + Clone + fmt::Debug>(value: V) {
-        let text = value.clone().into_text();
-        assert_eq!(V::to_text(value.borrow()), *text, "both ways to the text agree");
-        assert_eq!(V::from_text(&text), Some(value));
+        let text = ValueText::from(V::to_text(value.borrow()));
+        assert_eq!(V::to_text(value.borrow()), text.as_str());
+        assert_eq!(text.as_bytes(), text.as_str().as_bytes());
+        assert_eq!(V::from_text(text.as_str()), Some(value));
     }
 
     proptest! {
         #[test]
         fn every_value_comes_back_from_its_text(
-            text in ".*", a in any::<u64>(), b in any::<i128>(), c in any::<u8>(), d in any::<bool>(), e in any::<char>(),
+            text in prop_oneof![".*", ".{15,25}"], a in any::<u64>(), b in any::<i128>(), c in any::<u8>(), d in any::<bool>(), e in any::<char>(),
             (namespace, name) in (".{0,3}", "[a/]{0,3}"),
         ) {
             there_and_back::<Box<str>>(text.as_str().into());
@@ -260,8 +311,18 @@ mod tests {
     #[test]
     fn values_of_values_are_flat() {
         let nested = std::vec![Some(std::vec![1_u8, 2]), None, Some(std::vec![2])];
-        assert_eq!(nested.into_values().as_slice(), ["1".into(), "2".into(), "2".into()] as [Box<str>; 3]);
-        assert_eq!("static".into_values().as_slice(), ["static".into()] as [Box<str>; 1]);
+        assert_eq!(format!("{:?}", nested.into_values()), r#"["1", "2", "2"]"#);
+        assert_eq!(format!("{:?}", "static".into_values()), r#"["static"]"#);
+    }
+
+    #[test]
+    fn a_short_text_is_in_its_place_and_a_long_one_somewhere_else() {
+        assert_eq!(core::mem::size_of::<ValueText>(), 24);
+        for length in [0, 1, SHORT, SHORT + 1] {
+            let text = ValueText::from("x".repeat(length).as_str());
+            assert_eq!(matches!(text.0, Text::Short { .. }), length <= SHORT);
+            assert_eq!(text.as_str().len(), length);
+        }
     }
 
     /// A type that loses a part of its value.

@@ -305,6 +305,7 @@ fn jobs<'a>(programs: &'a Programs, size: Size, server: SocketAddr) -> Vec<Job<'
         in_process(OURS, ours, &["store"], &[objects]),
         in_process(KUBE, kube, &["store"], &[objects]),
         in_process(CLIENT_GO, client_go, &["store"], &[objects]),
+        in_process(CONTROL, control, &["store"], &[objects]),
         in_process(OURS, ours, &["scale"], &scale),
         in_process(CONTROL, control, &["scale"], &scale),
         in_process(CLIENT_GO, client_go, &["scale"], &scale),

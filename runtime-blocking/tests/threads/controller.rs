@@ -4,11 +4,12 @@ use crate::support::*;
 use informer_blocking::core::queue::Limiter;
 use informer_blocking::runtime::sync::{Mutex, Signal};
 use informer_blocking::{
-    Controller, Error, Key, Outcome, Preconditions, ReconcileError, generation_changed, resource_version_changed,
+    Controller, Error, Factory, FactoryOptions, Key, Observed, Outcome, Preconditions, ReconcileError,
+    generation_changed, resource_version_changed,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -140,6 +141,84 @@ fn no_key_is_run_twice_at_a_time_while_others_run_beside_it() {
     assert_eq!(most.load(Ordering::SeqCst), 4);
     assert_eq!(running.counts().panics, 0);
     factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_reconcile_that_hangs_is_told_once_and_holds_up_only_its_own_key() {
+    let served = serve(server());
+    put(&served, "hangs", "1");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Overdue(overdue) = observed {
+            log.add(format!("overdue {}", overdue.key));
+        } else if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served.url()), FactoryOptions::observed(Arc::new(observer)));
+    let hands = Mutex::new(BTreeSet::new());
+    let (release, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let first = AtomicBool::new(true);
+    let maps = factory.informer::<ConfigMap>();
+    let controller = Controller::new(maps.clone()).workers(2).reconcile_deadline(Duration::from_millis(5));
+    let running = controller.start(move |key, cx| {
+        assert!(hands.lock().insert(key.clone()), "{key} is in two hands");
+        assert!(cx.deadline().is_some());
+        if key.name() == "hangs" && first.swap(false, Ordering::SeqCst) {
+            _ = wait.lock().recv();
+        }
+        hands.lock().remove(&key);
+        Ok(Outcome::done())
+    });
+    factory.start();
+    eventually("it is told", || told.len() == 1);
+    assert_eq!(running.stuck().iter().map(|run| run.key.to_string()).collect::<Vec<_>>(), ["ns/hangs"]);
+
+    put(&served, "hangs", "2");
+    put(&served, "other", "1");
+    eventually("the other worker goes on", || told.lines().iter().any(|line| line == "ns/other: attempt 1 done"));
+    let hangs = || told.lines().into_iter().filter(|line| line.contains("hangs")).collect::<Vec<_>>();
+    assert_eq!(hangs(), ["overdue ns/hangs"]);
+
+    release.send(()).unwrap();
+    eventually("what came meanwhile was run", || running.is_idle() && running.counts().done == 3);
+    eventually("all is told", || hangs().len() == 3);
+    assert_eq!(hangs(), ["overdue ns/hangs", "ns/hangs: attempt 1 done", "ns/hangs: attempt 1 done"]);
+    assert!(running.stuck().is_empty());
+    assert_eq!((running.counts().overdue, running.counts().panics), (1, 0));
+    factory.stop(STOP).unwrap();
+}
+
+#[test]
+fn a_reconcile_that_hangs_is_told_if_no_worker_is_free_and_if_the_factory_stops_meanwhile() {
+    let served = serve(server());
+    put(&served, "m", "1");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Overdue(overdue) = observed {
+            log.add(overdue.key.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served.url()), FactoryOptions::observed(Arc::new(observer)));
+    let (release, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let controller = Controller::new(factory.informer::<ConfigMap>()).workers(1);
+    let running = controller.reconcile_deadline(Duration::from_millis(30)).start(move |_, _| {
+        _ = wait.lock().recv();
+        Ok(Outcome::done())
+    });
+    factory.start();
+    eventually("it hangs", || running.counts().reconciles == 1);
+    running.stop();
+    eventually("it is told", || told.lines() == ["ns/m"]);
+    assert!(running.wait(Duration::from_millis(1)).is_err());
+    release.send(()).unwrap();
+    running.wait(STOP).unwrap();
+    factory.stop(STOP).unwrap();
+    assert_eq!(told.len(), 1);
 }
 
 #[test]

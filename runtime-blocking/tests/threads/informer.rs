@@ -11,7 +11,7 @@ use informer_blocking::{
 };
 use informer_sim::Served;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 fn line(event: &Notification<ConfigMap>) -> String {
@@ -134,7 +134,7 @@ fn an_informer_of_any_kind_keeps_the_json() {
     let maps = factory.informer_of::<DynamicObject>(ConfigMap::resource());
     factory.start();
     factory.synced(PATIENCE).unwrap();
-    let map = maps.lister().list().remove(0);
+    let map = maps.lister().list()[0].clone();
     assert_eq!((map.kind(), map.parse::<ConfigMap>().unwrap().v()), ("ConfigMap", "1"));
     // The same collection as another type is an informer of its own.
     let typed = factory.informer::<ConfigMap>();
@@ -376,6 +376,29 @@ fn a_refused_token_is_read_again_from_its_file() {
     factory.synced(PATIENCE).unwrap();
     factory.stop(STOP).unwrap();
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_gate_that_panics_refuses_the_request_and_says_so() {
+    let served = serve(server());
+    let (tries, failures) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
+    let told = Arc::clone(&failures);
+    let mut options = FactoryOptions::observed(Arc::new(move |observed: &Observed<'_>| {
+        if observed.is_failure() {
+            told.lock().unwrap().push(observed.to_string());
+        }
+    }));
+    options.gate = Some(Arc::new(move |_| {
+        assert_ne!(tries.fetch_add(1, Ordering::SeqCst), 0, "no gate without a key");
+        Ok(())
+    }));
+    let factory = Factory::with_options(client(&served.url()), options);
+    factory.informer_with(impatient());
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    let failure = failures.lock().unwrap()[0].clone();
+    assert!(failure.contains("the gate panicked: ") && failure.contains("no gate without a key"), "{failure}");
+    factory.stop(STOP).unwrap();
 }
 
 #[test]

@@ -51,18 +51,18 @@ impl Dialer {
             true => {
                 let source = Arc::clone(source);
                 let read = spawn_blocking(move || source.current()).await;
-                read.map_err(|_| Fault::Broken("the runtime is shutting down".into()))?
+                read.map_err(|_| Fault::broken("the runtime is shutting down"))?
             }
             false => source.current(),
         };
         let plain = self.plain(within).await?;
-        let failed = |error: std::io::Error| Fault::Broken(source.failed(&error));
+        let failed = |error: std::io::Error| Fault::broken(source.failed(&error));
         let stream = TlsConnector::from(settings).connect(name.clone(), plain).await.map_err(failed)?;
         match stream.get_ref().1.alpn_protocol() {
             Some(chosen) if chosen == ALPN_HTTP2 => Ok((Box::new(stream), HttpVersion::Http2)),
             _ if wanted == HttpVersion::Http2 => {
                 let way_out = "choose HttpVersion::Auto or HttpVersion::Http1";
-                Err(Fault::Broken(format!("the server does not speak HTTP/2 (it chose no protocol); {way_out}")))
+                Err(Fault::broken(format_args!("the server does not speak HTTP/2 (it chose no protocol); {way_out}")))
             }
             _ => Ok((Box::new(stream), HttpVersion::Http1)),
         }
@@ -71,7 +71,7 @@ impl Dialer {
     async fn plain(&self, within: Duration) -> Result<Box<dyn Stream>, Fault> {
         #[cfg(unix)]
         if let Some(path) = self.config.server.unix_socket() {
-            let refused = |error| Fault::Refused(format!("cannot connect to {}: {error}", path.display()));
+            let refused = |error| Fault::refused(format_args!("cannot connect to {}: {error}", path.display()));
             return Ok(Box::new(tokio::net::UnixStream::connect(path).await.map_err(refused)?));
         }
         Ok(Box::new(self.tcp(within).await?))
@@ -81,7 +81,8 @@ impl Dialer {
     async fn tcp(&self, within: Duration) -> Result<TcpStream, Fault> {
         let (host, port) = (self.config.server.host(), self.config.server.port());
         let found = lookup_host((host, port)).await;
-        let found = found.map_err(|error| Fault::Refused(format!("the name {host:?} cannot be resolved: {error}")))?;
+        let found =
+            found.map_err(|error| Fault::refused(format_args!("the name {host:?} cannot be resolved: {error}")))?;
         let mut refusals = Refusals::default();
         for (address, patience) in shares(found, within) {
             let reason = match timeout(patience, TcpStream::connect(address)).await {
@@ -95,6 +96,6 @@ impl Dialer {
             };
             refusals.add(address, reason);
         }
-        Err(Fault::Refused(refusals.of(host)))
+        Err(Fault::refused(refusals.of(host)))
     }
 }

@@ -1,110 +1,200 @@
 //! HTTP/1.1: one request at a time on a connection, which the task of that request drives.
 //!
-//! It needs no task of its own: dropping the future closes the socket, and a task that does not read makes the server
-//! wait. Between two requests nobody drives it; it is looked at when it is taken out again.
+//! The protocol is [`Exchange`]'s; this moves its bytes. It needs no task of its own: dropping the future closes the socket,
+//! and a task that does not read makes the server wait. Between two requests nobody drives it; it is looked at when it is
+//! taken out again.
 
-use super::{Answer, Fault, Lost, Outgoing, READ_BUFFER, Stream};
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header;
-use hyper_util::rt::TokioIo;
-use informer_runtime::tls;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-
-type Io = TokioIo<Box<dyn Stream>>;
+use super::{Answer, Fault, Lost, Outgoing, Stream};
+use bytes::Bytes;
+use informer_runtime::http1::{Exchange, Part};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One connection.
 pub(crate) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    line: Line,
-}
-
-/// hyper's side of a connection: it reads and writes when it is polled.
-struct Line {
-    future: Pin<Box<http1::Connection<Io, Full<Bytes>>>>,
-    over: bool,
-}
-
-impl Line {
-    /// Drives the connection until `future` is done. What goes wrong with the connection reaches `future` by itself.
-    async fn until<F: Future>(&mut self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
-            self.over = self.over || self.future.as_mut().poll(cx).is_ready();
-            future.as_mut().poll(cx)
-        })
-        .await
-    }
+    stream: Box<dyn Stream>,
+    exchange: Exchange,
+    /// Something was written that may lie in a buffer of TLS.
+    unflushed: bool,
 }
 
 /// The body of an answer, and the connection that it comes on.
-pub(crate) struct Body {
-    connection: Connection,
-    incoming: Incoming,
-}
+pub(crate) struct Body(Connection);
 
-pub(super) async fn open(stream: Box<dyn Stream>) -> Result<Connection, Fault> {
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(READ_BUFFER);
-    let opened = builder.handshake(TokioIo::new(stream)).await;
-    let (sender, line) = opened.map_err(|error| Fault::Broken(tls::explain(&error)))?;
-    Ok(Connection { sender, line: Line { future: Box::pin(line), over: false } })
-}
-
-/// The form of HTTP/1.1: the target alone in the first line, the server in a header.
-fn written(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-    let mut head = outgoing.head.clone();
-    head.headers_mut().insert(header::HOST, outgoing.host().parse()?);
-    *head.uri_mut() = outgoing.target().parse()?;
-    Ok(head.map(|()| Full::new(Bytes::copy_from_slice(&outgoing.body))))
+pub(super) fn open(stream: Box<dyn Stream>) -> Connection {
+    Connection { stream, exchange: Exchange::new(), unflushed: false }
 }
 
 impl Connection {
     pub(super) async fn send(mut self, outgoing: &Outgoing) -> Result<Answer, Lost> {
-        let request = written(outgoing).map_err(|error| Lost {
-            fault: Fault::Broken(error.to_string()),
-            unread: false,
-            dead: false,
-        })?;
-        match self.line.until(self.sender.try_send_request(request)).await {
-            Ok(response) => {
-                let (parts, incoming) = response.into_parts();
-                let body = super::Body::Http1(Body { connection: self, incoming });
-                Ok(Answer::new(&parts, body))
+        if !self.is_usable().await {
+            let fault = Fault::broken("the server closed the connection before the request was sent");
+            return Err(Lost { fault, unread: true, dead: true });
+        }
+        self.exchange.begin(outgoing).map_err(|fault| Lost { fault, unread: false, dead: false })?;
+        let head = poll_fn(|cx| {
+            loop {
+                if let Some(head) = self.exchange.head()? {
+                    return Poll::Ready(Ok(head));
+                }
+                ready!(self.poll_move(cx))?;
             }
-            Err(mut failed) => {
-                let unread = failed.take_message().is_some();
-                Err(Lost { fault: Fault::Broken(tls::explain(&failed.into_error())), unread, dead: true })
-            }
+        });
+        match head.await {
+            Ok(head) => Ok(Answer { head, body: super::Body::Http1(Body(self)) }),
+            Err(fault) => Err(Lost { fault, unread: self.exchange.is_untouched(), dead: true }),
         }
     }
 
     /// Takes what came since the connection was used, such as its end.
     pub(super) async fn is_usable(&mut self) -> bool {
-        self.line.until(std::future::ready(())).await;
-        !self.line.over && self.sender.is_ready()
+        poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending() && self.exchange.is_idle())).await
+    }
+
+    /// Writes what the connection takes of the request, and waits until something was read.
+    fn poll_move(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        if let Poll::Ready(Err(error)) = self.poll_write(cx) {
+            self.exchange.unsendable(error.into());
+            self.unflushed = false;
+        }
+        self.poll_read(cx).map_err(Fault::from)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.exchange.unsent().is_empty() {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, self.exchange.unsent()))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.exchange.sent(written),
+            }
+            self.unflushed = true;
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut room = ReadBuf::new(self.exchange.space());
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut room);
+        let filled = room.filled().len();
+        match read {
+            Poll::Ready(Ok(())) => self.exchange.filled(filled),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.exchange.rest(),
+        }
+        read
     }
 }
 
 impl Body {
     pub(super) async fn part(&mut self) -> Option<Result<Bytes, Fault>> {
-        loop {
-            match self.connection.line.until(self.incoming.frame()).await? {
-                Ok(frame) => match frame.into_data() {
-                    Ok(bytes) => return Some(Ok(bytes)),
-                    Err(_trailers) => continue,
-                },
-                Err(error) => return Some(Err(Fault::Broken(tls::explain(&error)))),
+        let Body(connection) = self;
+        poll_fn(|cx| {
+            loop {
+                match connection.exchange.part() {
+                    Ok(Part::Bytes(bytes)) => return Poll::Ready(Some(Ok(bytes.into()))),
+                    Ok(Part::Wait) => {}
+                    Ok(Part::Done) => return Poll::Ready(None),
+                    Err(fault) => return Poll::Ready(Some(Err(fault))),
+                }
+                if let Err(fault) = ready!(connection.poll_move(cx)) {
+                    return Poll::Ready(Some(Err(fault)));
+                }
             }
-        }
+        })
+        .await
     }
 
     /// The connection, if it can serve another request.
     pub(super) async fn into_idle(self) -> Option<Connection> {
-        let mut connection = self.connection;
+        let Body(mut connection) = self;
         connection.is_usable().await.then_some(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::Resource;
+    use informer_runtime::Config;
+    use informer_runtime::api::ApiRequest;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    const MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+
+    /// A write of so many bytes and more.
+    fn write(bytes: usize) -> Outgoing {
+        let call = ApiRequest::create(&MAPS, "ns", &"x".repeat(bytes)).unwrap();
+        Outgoing::call(&Config::from_url("http://a").unwrap(), &call, false).unwrap()
+    }
+
+    async fn answer(connection: Connection, outgoing: &Outgoing) -> (u16, Vec<u8>, Body) {
+        let Ok(Answer { head, body: super::super::Body::Http1(mut body) }) = connection.send(outgoing).await else {
+            panic!("an answer came")
+        };
+        let mut bytes = Vec::new();
+        while let Some(part) = body.part().await {
+            bytes.extend_from_slice(&part.unwrap_or_else(|fault| panic!("{fault}")));
+        }
+        (head.status, bytes, body)
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_before_the_request_was_taken_is_read_and_the_rest_is_sent() {
+        let (ours, mut theirs) = duplex(256);
+        let server = tokio::spawn(async move {
+            let mut request = vec![0; 100];
+            theirs.read_exact(&mut request).await.unwrap();
+            // It reads on only when this was taken, and ends its answer when the request was.
+            let half = "y".repeat(50_000);
+            let head = "HTTP/1.1 413 Large\r\ncontent-length: 100000\r\n\r\n";
+            theirs.write_all(format!("{head}{half}").as_bytes()).await.unwrap();
+            while !request.ends_with(b"x\"") {
+                assert!(theirs.read_buf(&mut request).await.unwrap() > 0);
+            }
+            theirs.write_all(half.as_bytes()).await.unwrap();
+            theirs
+        });
+        let (status, body, rest) = answer(open(Box::new(ours)), &write(100_000)).await;
+        assert_eq!((status, body.len()), (413, 100_000));
+        let _open = server.await.unwrap();
+        assert!(rest.into_idle().await.is_some(), "all of the request was taken");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_before_a_byte_was_taken_says_so() {
+        let (ours, theirs) = duplex(256);
+        drop(theirs);
+        let Err(lost) = open(Box::new(ours)).send(&write(1)).await else { panic!("nobody is there") };
+        assert!(lost.unread && lost.dead, "{}", lost.fault);
+
+        let (ours, mut theirs) = duplex(256);
+        let server = tokio::spawn(async move {
+            let mut first = [0; 100];
+            theirs.read_exact(&mut first).await.unwrap();
+        });
+        let Err(lost) = open(Box::new(ours)).send(&write(1000)).await else { panic!("it is gone") };
+        assert!(!lost.unread && lost.dead, "{}", lost.fault);
+        server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_refused_while_it_is_sent_has_the_answer_and_not_the_fault() {
+        let (ours, mut theirs) = duplex(4096);
+        let server = tokio::spawn(async move {
+            let mut first = [0; 100];
+            theirs.read_exact(&mut first).await.unwrap();
+            theirs.write_all(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
+            // Its end: what is still to be written is refused.
+        });
+        let (status, body, rest) = answer(open(Box::new(ours)), &write(100_000)).await;
+        assert_eq!((status, &body[..]), (413, &b"no"[..]));
+        server.await.unwrap();
+        assert!(rest.into_idle().await.is_none());
     }
 }

@@ -17,12 +17,13 @@
 //! asked, and closed if nothing at all comes within [`Pings::within`]. A connection that carries no stream then is closed
 //! without a question. The task ends when the last handle and stream are gone, so that nothing has to be stopped.
 
-use super::{Answer, Fault, Lost, Outgoing, READ_BUFFER, Stream};
+use super::{Answer, Fault, Lost, Outgoing, Stream};
+use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream};
-use hyper::Version;
-use hyper::body::Bytes;
+use http::Version;
 use informer_runtime::config::Pings;
+use informer_runtime::outgoing;
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::tls;
 use std::future::{Future, poll_fn};
@@ -40,6 +41,9 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// The most streams that we open on a connection; servers allow about a hundred. More would only raise the bound of what
 /// lies unread, `MAX_STREAMS` × `STREAM_WINDOW`.
 const MAX_STREAMS: u32 = 64;
+
+/// The largest part of a body that comes at a time, and the most that a head may have.
+const BUFFER: u32 = 64 * 1024;
 
 const CLOSED: &str = "the server closed the connection";
 
@@ -99,21 +103,21 @@ pub(crate) struct Body {
 
 /// Shakes hands and waits for the server's SETTINGS.
 pub(super) async fn open(stream: Box<dyn Stream>, config: Pings) -> Result<Connection, Fault> {
-    let broken = |error: h2::Error| Fault::Broken(format!("HTTP/2: {}", tls::explain(&error)));
+    let broken = |error: h2::Error| Fault::broken(format_args!("HTTP/2: {}", tls::explain(&error)));
     let heard = Arc::new(Mutex::new(Instant::now()));
     let mut builder = client::Builder::new();
     builder
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW * MAX_STREAMS)
-        .max_frame_size(READ_BUFFER as u32)
-        .max_header_list_size(READ_BUFFER as u32)
+        .max_frame_size(BUFFER)
+        .max_header_list_size(BUFFER)
         .enable_push(false)
         // None before the server has said how many.
         .initial_max_send_streams(0);
     let listened = Listened { stream, heard: Arc::clone(&heard) };
     let (sender, mut line) = builder.handshake::<_, Bytes>(listened).await.map_err(broken)?;
     poll_fn(|cx| match Pin::new(&mut line).poll(cx) {
-        Poll::Ready(Ok(())) => Poll::Ready(Err(Fault::Broken(format!("HTTP/2: {CLOSED}")))),
+        Poll::Ready(Ok(())) => Poll::Ready(Err(Fault::broken(format_args!("HTTP/2: {CLOSED}")))),
         Poll::Ready(Err(error)) => Poll::Ready(Err(broken(error))),
         Poll::Pending if line.max_concurrent_send_streams() > 0 => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
@@ -247,7 +251,9 @@ impl Place {
         match response.await {
             Ok(response) => {
                 let (parts, stream) = response.into_parts();
-                Ok(Answer::new(&parts, super::Body::Http2(Body { stream, held })))
+                let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+                let head = outgoing::head(parts.status.as_u16(), headers);
+                Ok(Answer { head, body: super::Body::Http2(Body { stream, held }) })
             }
             Err(error) => Err(Lost {
                 fault: fault(&held, &error),
@@ -274,7 +280,7 @@ impl Body {
 /// Why a stream broke: the connection may know better than h2, which sees a closed socket.
 fn fault(held: &Held, error: &h2::Error) -> Fault {
     let why = held.0.lock().over.clone().filter(|_| error.is_io());
-    Fault::Broken(format!("HTTP/2: {}", why.unwrap_or_else(|| tls::explain(error))))
+    Fault::broken(format_args!("HTTP/2: {}", why.unwrap_or_else(|| tls::explain(error))))
 }
 
 /// A stream that notes when something came.
@@ -324,7 +330,7 @@ impl AsyncWrite for Listened {
 mod tests {
     use super::*;
     use h2::server;
-    use hyper::Response;
+    use http::Response;
     use informer_core::{Key, Resource};
     use informer_runtime::Config;
     use informer_runtime::api::ApiRequest;
@@ -353,7 +359,7 @@ mod tests {
     async fn part(body: &mut super::super::Body) -> Option<Result<Bytes, String>> {
         let super::super::Body::Http2(body) = body else { panic!("it came over HTTP/2") };
         let part = body.part().await?;
-        Some(part.map_err(|(Fault::Refused(reason) | Fault::Broken(reason))| reason))
+        Some(part.map_err(|fault| fault.text))
     }
 
     /// The bytes that a body has; a body that stands still fails instead of hanging.
@@ -520,9 +526,7 @@ mod tests {
             theirs.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
             theirs
         });
-        let Err(Fault::Broken(reason)) = open(Box::new(ours), Pings::default()).await else {
-            panic!("it is no HTTP/2")
-        };
-        assert!(reason.starts_with("HTTP/2: "), "{reason}");
+        let Err(fault) = open(Box::new(ours), Pings::default()).await else { panic!("it is no HTTP/2") };
+        assert!(!fault.refused && fault.text.starts_with("HTTP/2: "), "{fault}");
     }
 }

@@ -137,6 +137,91 @@ async fn never_do_two_run_for_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconcile_over_its_deadline_is_gone_before_its_key_runs_again() {
+    /// A key in somebody's hands.
+    struct Hand(Arc<Mutex<BTreeSet<Key>>>, Key);
+    impl Drop for Hand {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().remove(&self.1);
+        }
+    }
+
+    let served = serve();
+    put_widget(&served, "a");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served), FactoryOptions::observed(Arc::new(observer)));
+    let hands = Arc::new(Mutex::new(BTreeSet::new()));
+    let deadline = Duration::from_millis(20);
+    let controller = Controller::new(factory.informer::<Widget>()).reconcile_deadline(deadline);
+    let running = controller.start(move |key, cx| {
+        assert!(hands.lock().unwrap().insert(key.clone()), "{key} is in two hands");
+        assert!(cx.deadline().is_some());
+        let hand = Hand(Arc::clone(&hands), key);
+        async move {
+            let _hand = hand;
+            if cx.attempt() < 3 {
+                std::future::pending::<()>().await;
+            }
+            Ok(Outcome::done())
+        }
+    });
+    factory.start();
+    let advice = "set a time limit for what it waits for, or raise the deadline";
+    assert_eq!(
+        told.until(3).await,
+        [
+            format!("web/a: attempt 1 was cut short at its deadline of 20ms ({advice}); retrying in 5ms"),
+            format!("web/a: attempt 2 was cut short at its deadline of 20ms ({advice}); retrying in 10ms"),
+            "web/a: attempt 3 done".to_string(),
+        ]
+    );
+    let counts = running.counts();
+    assert_eq!((counts.reconciles, counts.cut_short, counts.done, counts.panics), (3, 2, 1, 0));
+    assert!(running.stuck().is_empty());
+    factory.stop(STOP).await.unwrap();
+    running.wait(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_reconcile_that_does_not_yield_is_told_as_overdue_and_its_late_answer_counts() {
+    let served = serve();
+    put_widget(&served, "a");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::Overdue(overdue) = observed {
+            log.add(format!("overdue {} {}", overdue.key, overdue.attempt));
+        } else if let Observed::Reconcile(finished) = observed {
+            log.add(finished.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served), FactoryOptions::observed(Arc::new(observer)));
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let controller = Controller::new(factory.informer::<Widget>()).workers(1);
+    let running = controller.reconcile_deadline(Duration::from_millis(5)).start(move |_, _| {
+        // The only worker: nobody but the watch can tell of it.
+        _ = wait.lock().unwrap().recv();
+        async { Ok(Outcome::done()) }
+    });
+    factory.start();
+    assert_eq!(told.until(1).await, ["overdue web/a 1"]);
+    assert_eq!(running.stuck().iter().map(|run| run.key.to_string()).collect::<Vec<_>>(), ["web/a"]);
+    release.send(()).unwrap();
+    assert_eq!(told.until(2).await, ["overdue web/a 1", "web/a: attempt 1 done"]);
+    assert!(running.stuck().is_empty());
+    assert_eq!((running.counts().overdue, running.counts().done), (1, 1));
+    factory.stop(STOP).await.unwrap();
+    running.wait(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_ends_with_its_factory_and_a_dropped_run_stops() {
     let served = serve();
     put_widget(&served, "a");

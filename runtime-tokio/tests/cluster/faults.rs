@@ -139,6 +139,29 @@ async fn a_gate_that_is_shut_is_a_refused_connection() {
     factory.stop(STOP).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_gate_that_panics_refuses_the_request_and_says_so() {
+    let served = serve();
+    let (tries, failures) = (AtomicUsize::new(0), Log::default());
+    let told = failures.clone();
+    let mut options = Options::observed(Arc::new(move |observed: &Observed<'_>| {
+        if observed.is_failure() {
+            told.add(observed.to_string());
+        }
+    }));
+    options.gate = Some(Arc::new(move |_| {
+        assert_ne!(tries.fetch_add(1, Ordering::SeqCst), 0, "no gate without a key");
+        Ok(())
+    }));
+    let factory = Factory::with_options(client(&served), options);
+    factory.informer::<ConfigMap>();
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    let failure = failures.lines()[0].clone();
+    assert!(failure.contains("the gate panicked: ") && failure.contains("no gate without a key"), "{failure}");
+    factory.stop(STOP).await.unwrap();
+}
+
 fn guarded() -> informer_sim::Served {
     serve_with(SimConfig { token: Some("right".into()), ..SimConfig::default() }, "127.0.0.1:0", &[])
 }

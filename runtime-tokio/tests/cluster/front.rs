@@ -1,18 +1,21 @@
 //! [`Front`]: an HTTP/2 server before the simulated one, which counts connections and does what a test wants of them.
 
 use crate::support::*;
+use bytes::Bytes;
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use http::{Method, Request, Response};
+use informer_core::{Key, Resource};
+use informer_runtime::Config;
+use informer_runtime::api::ApiRequest;
+use informer_runtime::http1::{Exchange, Part};
+use informer_runtime::outgoing::Outgoing;
 use informer_sim::Served;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
@@ -200,43 +203,67 @@ where
 
 /// Asks the simulated server over HTTP/1.1 and passes on what it says, no faster than the client reads.
 async fn forward(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, behind: SocketAddr, seen: &Seen) {
-    let (mut parts, mut incoming) = request.into_parts();
+    let (parts, mut incoming) = request.into_parts();
     let mut body = Vec::new();
     while let Some(Ok(bytes)) = incoming.data().await {
         let _ = incoming.flow_control().release_capacity(bytes.len());
         body.extend_from_slice(&bytes);
     }
-    let host = parts.uri.authority().expect("a request names its server").to_string();
+    assert!(parts.method != Method::CONNECT);
+    assert!(parts.uri.authority().is_some(), "a request names its server");
     assert!(!parts.headers.contains_key("host"), "HTTP/2 has :authority");
-    parts.headers.insert("host", host.parse().unwrap());
-    parts.uri = Uri::try_from(parts.uri.path_and_query().unwrap().as_str()).unwrap();
-    let mut outgoing = Request::from_parts(parts, Full::new(Bytes::from(body)));
-    *outgoing.version_mut() = hyper::Version::HTTP_11;
-    assert!(outgoing.method() != Method::CONNECT);
-    let Ok(socket) = TcpStream::connect(behind).await else { return respond.send_reset(Reason::INTERNAL_ERROR) };
-    let (mut sender, line) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.unwrap();
-    let line = tokio::spawn(line);
-    let Ok(response) = sender.send_request(outgoing).await else { return respond.send_reset(Reason::INTERNAL_ERROR) };
-    let (mut parts, mut from) = response.into_parts();
-    parts.headers.remove("transfer-encoding");
-    parts.headers.remove("connection");
-    let mut to = respond.send_response(Response::from_parts(parts, ()), false).unwrap();
+    // Any request will do: all of it is replaced.
+    let any = ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n")).unwrap();
+    let mut outgoing = Outgoing::call(&Config::from_url("http://front").unwrap(), &any, false).unwrap();
+    (outgoing.head, outgoing.body) = (Request::from_parts(parts, ()), body);
+    let Ok(mut socket) = TcpStream::connect(behind).await else { return respond.send_reset(Reason::INTERNAL_ERROR) };
+    let mut exchange = Exchange::new();
+    exchange.begin(&outgoing).unwrap_or_else(|fault| panic!("{fault}"));
+    if socket.write_all(exchange.unsent()).await.is_err() {
+        return respond.send_reset(Reason::INTERNAL_ERROR);
+    }
+    exchange.sent(exchange.unsent().len());
+    let head = loop {
+        match exchange.head() {
+            Ok(Some(head)) => break head,
+            Ok(None) => {}
+            Err(_) => return respond.send_reset(Reason::INTERNAL_ERROR),
+        }
+        let read = socket.read(exchange.space()).await.unwrap_or_default();
+        exchange.filled(read);
+    };
+    let mut response = Response::new(());
+    *response.status_mut() = head.status.try_into().unwrap();
+    let headers = [
+        ("content-type", &head.content_type),
+        ("content-encoding", &head.content_encoding),
+        ("retry-after", &head.retry_after),
+        ("date", &head.date),
+    ];
+    for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        response.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let mut to = respond.send_response(response, false).unwrap();
     loop {
-        let frame = tokio::select! {
-            frame = from.frame() => frame,
-            _ = poll_fn(|cx| to.poll_reset(cx)) => {
-                seen.resets.fetch_add(1, Ordering::SeqCst);
-                break;
+        let mut bytes = match exchange.part() {
+            Ok(Part::Bytes(bytes)) => Bytes::from(bytes),
+            Ok(Part::Wait) => {
+                tokio::select! {
+                    read = socket.read(exchange.space()) => exchange.filled(read.unwrap_or_default()),
+                    _ = poll_fn(|cx| to.poll_reset(cx)) => {
+                        seen.resets.fetch_add(1, Ordering::SeqCst);
+                        break;
+                    }
+                }
+                continue;
             }
+            Ok(Part::Done) | Err(_) => break,
         };
-        let Some(Ok(frame)) = frame else { break };
-        let Ok(mut bytes) = frame.into_data() else { continue };
         while !bytes.is_empty() {
             to.reserve_capacity(bytes.len());
-            let Some(Ok(room)) = poll_fn(|cx| to.poll_capacity(cx)).await else { return line.abort() };
+            let Some(Ok(room)) = poll_fn(|cx| to.poll_capacity(cx)).await else { return };
             let _ = to.send_data(bytes.split_to(room.min(bytes.len())), false);
         }
     }
     let _ = to.send_data(Bytes::new(), true);
-    line.abort();
 }

@@ -268,9 +268,8 @@ async fn a_server_that_stops_speaking_http2_is_followed() {
         let (socket, _) = listener.accept().await.unwrap();
         let mut h2 = h2::server::handshake(new.accept(socket).await.unwrap()).await.unwrap();
         let (_, mut respond) = h2.accept().await.unwrap().unwrap();
-        let mut body = respond.send_response(hyper::Response::new(()), false).unwrap();
-        body.send_data(hyper::body::Bytes::from_static(br#"{"metadata":{"name":"a","namespace":"web"}}"#), true)
-            .unwrap();
+        let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+        body.send_data(bytes::Bytes::from_static(br#"{"metadata":{"name":"a","namespace":"web"}}"#), true).unwrap();
         tokio::spawn(async move {
             h2.graceful_shutdown();
             while h2.accept().await.is_some() {}

@@ -3,7 +3,8 @@
 //! A [`Config`] is plain data, copied into every client. While informers run, a token may change ([`TokenSource`]), and
 //! so may the files that certificates come from ([`TlsFiles`]). What a kubeconfig can say and this version does not do
 //! (credential plugins, proxies, impersonation) is an error that names the field: to go on without it would mean to be
-//! somebody else, or somewhere else. No error, `Debug` or `Display` of this module shows a secret.
+//! somebody else, or somewhere else. What the environment of the process asks for and is passed over, which are proxies, is
+//! told by [`Config::ignored`]. No error, `Debug` or `Display` of this module shows a secret.
 //!
 //! ```
 //! use informer_runtime::config::Config;
@@ -24,6 +25,7 @@ mod file;
 mod http_version;
 mod in_cluster;
 mod kubeconfig;
+mod proxy;
 #[cfg(test)]
 pub(crate) mod scratch;
 mod secret;
@@ -255,6 +257,13 @@ impl Config {
             TokenSource::None | TokenSource::Fixed(_) => self.authorization(false).map(drop),
             TokenSource::Shared(_) | TokenSource::File(_) => Ok(()),
         }
+    }
+
+    /// What the environment of this process asks for, other programs obey, and this version passes over: a line for each. It
+    /// is `HTTPS_PROXY`, or `HTTP_PROXY` for an http server, unless `NO_PROXY` names the server or it is on this machine. A
+    /// factory tells its observer ([`Observed::Ignored`](crate::observe::Observed::Ignored)).
+    pub fn ignored(&self) -> Vec<String> {
+        proxy::ignored(&self.server, |name| std::env::var(name).ok()).into_iter().collect()
     }
 
     /// For a runtime that speaks HTTP/1.1 alone.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::factory::{FactoryCore, FactoryOptions};
-use crate::handler::{Deliveries, Delivery, HandlerOptions};
+use crate::handler::{Deliveries, HandlerOptions, Lent};
 use crate::schedules::seldom;
 use informer_core::{Key, Uid};
 use shuttle::thread::spawn;
@@ -41,7 +41,7 @@ fn adapt(factory: &FactoryCore) {
 fn versions(mut deliveries: Deliveries<u32>) -> Vec<u32> {
     let mut versions = Vec::new();
     while let Some(delivery) = deliveries.next_blocking() {
-        if let Delivery::Notification(notification) = delivery {
+        if let Lent::Notification(notification) = delivery {
             versions.push(**notification.object());
         }
     }

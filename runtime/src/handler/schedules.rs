@@ -1,13 +1,13 @@
 //! [`Channel`]: nothing is delivered twice, out of order or after a removal, and nobody waits for ever.
 
-use super::{Channel, Deliveries, Delivery, HandlerOptions, NOTHING_LENT, Next, Pushed, Registration};
+use super::{Channel, Deliveries, HandlerOptions, Lent, NOTHING_LENT, Next, Pushed, Registration};
 use crate::schedules::{finds, often};
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Signal};
 use informer_core::fifo::InOrderQueue;
 use informer_core::informer::HandlerId;
-use informer_core::listener::{Batch, Cause, Notification, Overflow};
+use informer_core::listener::{Batch, Cause, Notification, Overflow, Recreated};
 use informer_core::wire::ItemKind;
 use informer_core::{Key, Obj, Uid, Version};
 use shuttle::thread::spawn;
@@ -51,8 +51,8 @@ fn feed(channel: &Channel<u32>, batch: &Batch<u32>) -> Pushed {
 }
 
 /// Which object it tells of; none for the end of the initial state.
-fn number(delivery: &Delivery<'_, u32>) -> Option<u32> {
-    if let Delivery::Notification(told) = delivery { Some(**told.object()) } else { None }
+fn number(delivery: &Lent<'_, u32>) -> Option<u32> {
+    if let Lent::Notification(told) = delivery { Some(**told.object()) } else { None }
 }
 
 /// What is delivered next, which there is or will be.
@@ -97,10 +97,50 @@ fn what_is_merged_while_it_is_walked_is_neither_lost_nor_told_twice() {
         });
         let mut told = BTreeMap::from([("a".to_string(), 0), ("b".to_string(), 0)]);
         while told.values().sum::<u32>() < 5 {
-            let Some(Delivery::Notification(Notification::Updated { old, new, .. })) = deliveries.next_blocking()
+            let Some(Lent::Notification(Notification::Updated { old, new, .. })) = deliveries.next_blocking() else {
+                panic!("there are but updates");
+            };
+            let before = told.insert(new.key().as_str().to_string(), **new);
+            assert_eq!(before, Some(**old), "the one that was delivered before");
+        }
+        driver.join().unwrap();
+        assert_eq!(told.into_values().collect::<Vec<_>>(), [3, 2]);
+        assert!(matches!(deliveries.try_next(), Next::Empty(_)));
+    });
+}
+
+/// A recreation that is told as one is passed by one claim: what is taken back is either both of it or none.
+#[test]
+fn a_recreation_is_told_as_one_also_if_it_is_taken_back_and_merged() {
+    /// The commit in which these objects turn out to be other ones.
+    fn recreated<const N: usize>(steps: [(&str, u32); N]) -> Batch<u32> {
+        let recreated = |(name, to): (&str, u32)| {
+            let at = |n: u32| Obj::new(Key::new("", name), Uid::new(&format!("{n}")), Version::new(&format!("{n}")), n);
+            let (old, cause) = (at(to - 1), Cause::Relist);
+            let deleted = Notification::Deleted { object: old.clone(), old, cause, final_state_known: false };
+            [deleted, Notification::Added { object: at(to), initial: false, cause }]
+        };
+        Batch::from(steps.into_iter().flat_map(recreated).collect::<Vec<_>>())
+    }
+
+    often(|| {
+        let overflow = Overflow::Coalesce { limit: 2 };
+        let options = HandlerOptions { overflow, ..HandlerOptions::named("h") }.with_recreated(Recreated::Flagged);
+        let channel = Arc::new(Channel::new(HandlerId(1), &options, Arc::default(), Box::new(|_| {})));
+        let mut deliveries = Deliveries::new(Arc::clone(&channel));
+        let driver = spawn(move || {
+            feed(&channel, &recreated([("a", 1), ("b", 1)]));
+            feed(&channel, &recreated([("a", 2)]));
+            feed(&channel, &recreated([("b", 2), ("a", 3)]));
+        });
+        let mut told = BTreeMap::from([("a".to_string(), 0), ("b".to_string(), 0)]);
+        while told.values().sum::<u32>() < 5 {
+            let Some(Delivery::Notification(told_now @ Notification::Updated { old, new, .. })) =
+                deliveries.next_blocking()
             else {
                 panic!("there are but updates");
             };
+            assert!(told_now.is_recreation());
             let before = told.insert(new.key().as_str().to_string(), **new);
             assert_eq!(before, Some(**old), "the one that was delivered before");
         }

@@ -4,7 +4,7 @@ use super::{Command, InformerHandle, InformerSpec};
 use crate::config::Config;
 use crate::driver::{Drive, IoAction, IoEvent};
 use crate::factory::{FactoryCore, FactoryOptions};
-use crate::handler::{Deliveries, Delivery, HandlerOptions};
+use crate::handler::{Deliveries, HandlerOptions, Lent};
 use crate::schedules::{finds, seldom};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -146,7 +146,7 @@ fn a_command_wakes_a_driver_that_is_about_to_sleep() {
         let teller = Arc::clone(&told);
         let handler = spawn(move || {
             let (_, mut deliveries) = pods.channel(HandlerOptions::default());
-            assert!(matches!(deliveries.next_blocking(), Some(Delivery::Synced)));
+            assert!(matches!(deliveries.next_blocking(), Some(Lent::Synced)));
             teller.0.store(true, Ordering::Release);
             teller.1.wake().notify();
         });

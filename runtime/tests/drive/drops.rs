@@ -1,7 +1,7 @@
 //! Types whose `drop` is code of the user's: it may ask what it likes, and its panic costs nobody else anything.
 
 use super::*;
-use informer_runtime::acknowledged::{ItemOptions, ItemSource};
+use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
@@ -82,7 +82,7 @@ fn a_stream_drops_what_it_has_passed_under_no_lock_of_its_items() {
     let mut hand = Hand::take(&factory);
     let items = ItemSource::new(&informer, ItemOptions::default());
     let take = |items: &ItemSource<Noisy>| {
-        while let informer_runtime::acknowledged::Step::Item(item) = items.step() {
+        while let NextItem::Item(item) = items.next_item() {
             assert!(item.object().is_some_and(|object| object.of.contains("Pod")));
             item.done();
         }
@@ -97,6 +97,34 @@ fn a_stream_drops_what_it_has_passed_under_no_lock_of_its_items() {
     take(&items);
     assert_ne!(times.load(Ordering::Relaxed), 0);
     hook.lock().take(); // it holds a consumer
+}
+
+#[test]
+fn one_consumer_takes_its_item_while_another_drops_what_it_has_passed() {
+    let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+    let factory = factory();
+    let informer = factory.informer(noisy(&hook)).unwrap();
+    let mut hand = Hand::take(&factory);
+    let items = ItemSource::new(&informer, ItemOptions::default());
+    hand.list(&["a", "b"]);
+    let take = || if let NextItem::Item(item) = items.next_item() { Some(item) } else { None };
+    // In hand, so that the next step passes over all that was told of them since.
+    let in_hand = [take(), take()].map(|item| item.expect("two objects"));
+    relist(&mut hand, &informer, "6", &["a", "b"]);
+    relist(&mut hand, &informer, "7", &["a", "b"]);
+    let other = items.clone();
+    set(
+        &hook,
+        dropped(&times, move || {
+            let (other, (told, heard)) = (other.clone(), std::sync::mpsc::channel());
+            std::thread::spawn(move || told.send(matches!(other.next_item(), NextItem::Wait(..))));
+            assert!(heard.recv_timeout(Duration::from_secs(10)).expect("it need not wait for the one that drops"));
+        }),
+    );
+    assert!(take().is_none());
+    assert_eq!(times.load(Ordering::Relaxed), 2, "both objects of version 6");
+    hook.lock().take(); // it holds a consumer
+    drop(in_hand);
 }
 
 #[test]
@@ -177,4 +205,132 @@ fn a_request_for_an_informer_that_is_there_drops_what_it_brings_under_no_lock() 
     assert!(refused.is_err() && first.lister().len() == second.lister().len());
     drop(namespaces);
     assert_eq!(factory.take_unstarted().len(), 2, "the transform holds a lease");
+}
+
+/// A value whose drop panics while it is armed, and is counted.
+struct Bomb(Arc<Armed>);
+
+#[derive(Default)]
+struct Armed {
+    now: std::sync::atomic::AtomicBool,
+    dropped: AtomicU32,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::Relaxed);
+        if self.0.now.load(Ordering::Relaxed) {
+            resume_unwind(Box::new("on purpose")); // without a line on stderr
+        }
+    }
+}
+
+/// A driver of bombs, whose list is asked for.
+fn bombs(spec: InformerSpec<DynamicObject>) -> (FactoryCore, InformerHandle<Bomb>, Hand, Arc<Armed>) {
+    let (factory, armed) = (factory(), Arc::<Armed>::default());
+    let lit = Arc::clone(&armed);
+    let informer = factory.informer(spec.transform(move |_| Ok(Bomb(Arc::clone(&lit))))).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    armed.now.store(true, Ordering::Relaxed);
+    (factory, informer, hand, armed)
+}
+
+/// What a test leaves behind harms nobody: the store of two bombs would end the process.
+impl Armed {
+    fn dropped(&self) -> u32 {
+        self.now.store(false, Ordering::Relaxed);
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The begin of a list with these objects.
+fn begin_list(hand: &mut Hand, names: &[&str]) -> RequestId {
+    let id = hand.last.unwrap();
+    let items: String = names.iter().map(|name| object(name, "5", "") + ",").collect();
+    let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"5"}},"items":[{items}"#);
+    hand.tell(IoEvent::Head(id, &Head::new(200)));
+    hand.tell(IoEvent::Body(id, list.as_bytes()));
+    id
+}
+
+/// Lets the next request go out.
+fn again(hand: &mut Hand) {
+    hand.now = hand.now + Duration::from_secs(60);
+    hand.tell(IoEvent::Tick);
+}
+
+#[test]
+fn a_list_that_breaks_off_drops_what_was_read_of_it_and_the_driver_goes_on() {
+    let (_factory, informer, mut hand, armed) = bombs(spec());
+    let id = begin_list(&mut hand, &["a", "b", "c"]);
+    hand.tell(IoEvent::End(id, &End::Broken("reset".into())));
+    again(&mut hand);
+    hand.answer_list("6", &[object("a", "6", "")]);
+    assert_eq!((armed.dropped(), informer.lister().len()), (3, 1));
+}
+
+#[test]
+fn a_list_that_a_strict_informer_refuses_is_dropped_and_the_driver_goes_on() {
+    let (_factory, informer, mut hand, armed) = bombs(spec().strict());
+    let bad = object("bad", "5", "").replace("\"labels\"", "\"finalizers\":7,\"labels\"");
+    let id = begin_list(&mut hand, &["a", "b"]);
+    hand.tell(IoEvent::Body(id, format!("{bad}]}}").as_bytes()));
+    hand.tell(IoEvent::End(id, &End::Closed));
+    assert!(!informer.has_synced() && informer.last_failure().is_some());
+    again(&mut hand);
+    hand.answer_list("6", &[object("a", "6", "")]);
+    assert_eq!((armed.dropped(), informer.lister().len()), (2, 1));
+}
+
+#[test]
+fn a_streaming_list_with_a_later_word_about_a_key_drops_the_earlier_one_and_the_driver_goes_on() {
+    let (_factory, informer, mut hand, armed) = bombs(spec().strategy(ListStrategy::Streaming));
+    let id = hand.last.unwrap();
+    hand.tell(IoEvent::Head(id, &Head::new(200)));
+    let end = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    hand.watch_all(&[("ADDED", "a", 4, ""), ("ADDED", "b", 5, ""), ("MODIFIED", "a", 6, ""), ("DELETED", "b", 7, "")]);
+    hand.tell(IoEvent::Body(id, format!("{end}\n").as_bytes()));
+    let dropped = armed.dropped();
+    assert_eq!((dropped, informer.lister().len()), (3, 1), "a at 4, b at 5 and its last state");
+}
+
+#[test]
+fn a_queue_per_key_drops_what_it_need_not_tell_and_the_driver_goes_on() {
+    use informer_core::fifo::QueueKind;
+    let (_factory, informer, mut hand, armed) = bombs(spec().queue(QueueKind::DeltaFifo));
+    hand.answer_list("5", &[object("a", "5", ""), object("b", "5", "")]);
+    hand.watch_all(&[("DELETED", "a", 6, ""), ("DELETED", "a", 7, ""), ("MODIFIED", "b", 8, "")]);
+    hand.tell(IoEvent::Tick);
+    assert!(armed.dropped() >= 1);
+    assert_eq!((informer.lister().len(), informer.lister().version().as_str()), (1, "8"));
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_list_drops_what_was_read_and_ends_well() {
+    let (_factory, informer, mut hand, armed) = bombs(spec());
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});
+    begin_list(&mut hand, &["a", "b", "c"]);
+    hand.tell(IoEvent::Stop);
+    drop(hand);
+    assert!(informer.is_stopped());
+    assert_eq!(handler.step(), Step::Closed);
+    drop(handler);
+    assert!(registration.is_finished());
+    assert_eq!(armed.dropped(), 3);
+}
+
+#[test]
+fn an_object_that_an_index_refuses_is_dropped_and_the_driver_goes_on() {
+    let (_factory, informer, mut hand, armed) = bombs(spec());
+    let refuses = |object: &Obj<Bomb>| assert_ne!(object.key().name(), "b", "a panic that belongs to the test");
+    informer
+        .try_index("i", move |object: &Obj<Bomb>| {
+            refuses(object);
+            1_u32
+        })
+        .unwrap();
+    hand.answer_list("5", &[object("a", "5", ""), object("b", "5", "")]);
+    hand.watch("MODIFIED", "b", 6, "");
+    assert_eq!((armed.dropped(), informer.lister().len()), (2, 1));
 }

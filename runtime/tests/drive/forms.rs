@@ -4,7 +4,7 @@ use super::*;
 use informer_core::controller::Verdict;
 use informer_core::listener::{Delivery, Overflow};
 use informer_core::queue::Limiter;
-use informer_runtime::acknowledged::{Item, ItemOptions, ItemSource, Items, Step};
+use informer_runtime::acknowledged::{Item, ItemOptions, ItemSource, Items, NextItem};
 use informer_runtime::events::{Events, filtered};
 use informer_runtime::informer::HandlerLoop;
 
@@ -133,7 +133,7 @@ fn both_filtered(
     let (of_handler, mut handler): (_, Box<dyn HandlerLoop>) =
         informer.handler(HandlerOptions::named("handler"), write);
     let told_handler = move || {
-        while handler.step() == informer_runtime::informer::Step::Delivered {}
+        while handler.step() == Step::Delivered {}
         std::mem::take(&mut *lines.lock())
     };
     [(of_events, Box::new(told_events)), (of_handler, Box::new(told_handler))]
@@ -188,9 +188,9 @@ fn items(informer: &InformerHandle<DynamicObject>) -> ItemSource<DynamicObject> 
 
 /// The item that is there.
 fn step(source: &ItemSource<DynamicObject>) -> Option<Item<DynamicObject>> {
-    match source.step() {
-        Step::Item(item) => Some(item),
-        Step::Wait(..) | Step::Closed => None,
+    match source.next_item() {
+        NextItem::Item(item) => Some(item),
+        NextItem::Wait(..) | NextItem::Closed => None,
     }
 }
 
@@ -298,10 +298,10 @@ fn a_stream_ends_with_its_informer_and_what_is_in_hand_can_be_answered() {
     b.retry("soon");
     registration.remove();
     assert!(stream.next().is_none() && stream.next().is_none(), "a retry is not waited for");
-    drop(stream);
     assert!(!registration.is_finished(), "one is in hand");
     a.retry("too late");
     assert!(registration.is_finished());
+    drop(stream);
     assert!(lines.lock()[1].ends_with("not retrying, as the controller is stopping"), "{lines:?}");
 }
 
@@ -446,7 +446,7 @@ fn consumers_on_many_threads_end_with_the_truth() {
         hand.tell(IoEvent::Stop);
         drop(hand);
     });
-    assert!(matches!(source.source().step(), Step::Closed));
+    assert!(matches!(source.source().next_item(), NextItem::Closed));
     assert_eq!(source.source().counts().unanswered, 0);
 }
 
@@ -469,4 +469,34 @@ fn a_resync_repeats_what_passes_the_filter_and_what_an_item_is_about() {
     assert_eq!(again.cause(), Cause::Resync);
     assert_eq!(next(&mut left), "nothing");
     assert_eq!(shown(step(&source).as_ref()), "web/a@5, attempt 1");
+}
+
+#[test]
+fn who_holds_events_or_items_can_wait_for_their_end() {
+    for removed in [false, true] {
+        let factory = factory();
+        let informer = factory.informer(spec()).unwrap();
+        let (mut events, items) = (Events::new(&informer, HandlerOptions::default()), items(&informer));
+        let mut hand = Hand::take(&factory);
+        hand.list(&["a"]);
+        assert!(events.next().is_some());
+        let registrations = [events.registration().clone(), items.registration().clone()];
+        assert!(registrations.iter().all(|registration| !registration.is_finished()));
+        if removed {
+            registrations.iter().for_each(Registration::remove);
+        } else {
+            factory.request_stop();
+            hand.tell(IoEvent::Stop);
+        }
+        for registration in &registrations {
+            registration.wait_finished().unwrap(); // on the thread that holds them
+            assert_eq!(registration.was_removed(), removed);
+        }
+        assert!(events.next().is_none() && step(&items).is_none());
+    }
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    factory.request_stop();
+    let late = Events::new(&informer, HandlerOptions::default());
+    late.registration().wait_finished().unwrap();
 }

@@ -111,6 +111,37 @@ fn a_check_that_panics_names_the_object_and_ends_the_informer() {
 }
 
 #[test]
+fn what_is_preloaded_is_hashed_by_the_driver_and_under_no_lock_of_the_factory() {
+    let (hashed, asks) = (Arc::new(AtomicU32::new(0)), Arc::<OnceLock<Arc<FactoryCore>>>::default());
+    let (count, factory) = (Arc::clone(&hashed), Arc::clone(&asks));
+    let check = MutationCheck::new(move |cell: &Cell| {
+        if let Some(factory) = factory.get() {
+            assert_eq!(factory.lagging().len(), 1, "it may ask the factory");
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        let content = cell.0.load(Ordering::Relaxed);
+        assert_ne!(content, 7, "a panic that belongs to the test");
+        u64::from(content)
+    });
+    let (factory, changed) = watched();
+    let objects = [("a", 0), ("b", 7), ("c", 0)].map(|(name, content)| {
+        let (uid, version) = (informer_core::Uid::new(&format!("u-{name}")), informer_core::Version::new("5"));
+        Obj::new(key(name), uid, version, Cell(AtomicU32::new(content)))
+    });
+    let saved = informer_core::saved::Saved::new("pods", objects, informer_core::Version::new("9"));
+    let informer = factory.informer(cells(check.every(Duration::from_millis(100))).preloaded(saved)).unwrap();
+    assert_eq!(hashed.load(Ordering::Relaxed), 0, "informers are made under the factory's lock");
+    assert!(asks.set(Arc::new(factory)).is_ok());
+    let mut hand = Hand::take(asks.get().unwrap());
+    hand.tell(IoEvent::Start);
+    assert_eq!(hashed.load(Ordering::Relaxed), 3);
+    change(&informer, "a");
+    change(&informer, "b");
+    pass(&mut hand, Duration::from_millis(300));
+    assert_eq!(*changed.lock(), ["web/a@5"], "one whose hash panics is not checked");
+}
+
+#[test]
 fn two_requests_for_one_informer_must_agree_on_the_check() {
     let factory = factory();
     let transform = |_| Ok(7_u32);

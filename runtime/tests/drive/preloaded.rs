@@ -3,32 +3,13 @@
 use super::*;
 use informer_core::saved::Saved;
 use informer_core::{Object, Version};
-use informer_runtime::handler::Deliveries;
-use informer_runtime::handler::Delivery;
 
 fn built(json: &str) -> Obj<DynamicObject> {
     Obj::of(DynamicObject::decode(json.as_bytes(), &pods()).unwrap()).unwrap()
 }
 
-/// An object in an incarnation of choice.
-fn incarnation(name: &str, uid: &str, version: &str) -> String {
-    object(name, version, "").replace(&format!("u-{name}"), uid)
-}
-
 fn saved(objects: &[String], version: &str) -> Saved<DynamicObject> {
     Saved::new("pods", objects.iter().map(|json| built(json)), Version::new(version))
-}
-
-/// What a handler is told, up to now.
-fn told(deliveries: &mut Deliveries<DynamicObject>) -> Vec<String> {
-    let mut told = Vec::new();
-    loop {
-        match deliveries.try_next() {
-            Next::Delivery(Delivery::Notification(notification)) => told.push(format!("{notification}")),
-            Next::Delivery(_) => told.push("synced".to_string()),
-            Next::Empty(_) | Next::Closed => return told,
-        }
-    }
 }
 
 #[test]
@@ -166,11 +147,41 @@ fn the_state_of_one_run_is_written_as_lines_and_begins_the_next() {
     let lines: Vec<String> = saved.lines(|pod| Ok(pod.json().to_string())).collect::<Result<_, _>>().unwrap();
 
     let second = factory();
-    let lines = lines.iter().map(String::as_str);
-    let saved = Saved::read("pods", lines, |json| DynamicObject::decode(json.as_bytes(), &pods())).unwrap();
+    let read = |spec: &InformerSpec<DynamicObject>| {
+        spec.read_saved(lines.iter().map(String::as_str), |json| DynamicObject::decode(json.as_bytes(), &pods()))
+    };
+    let saved = read(&spec()).unwrap();
+    let elsewhere = read(&spec().namespace("web")).unwrap_err().to_string();
+    assert!(elsewhere.starts_with("the saved state is that of pods, not of pods in namespace \"web\""), "{elsewhere}");
     let elsewhere = second.informer(spec().namespace("web").preloaded(saved.clone())).unwrap_err().to_string();
     assert!(elsewhere.starts_with("the saved state is that of pods, not of pods in namespace \"web\""), "{elsewhere}");
     let again = second.informer(spec().preloaded(saved)).unwrap();
     assert_eq!((versions(&again), again.lister().version()), (versions(&informer), "6".to_string()));
     assert!(again.saved().is_some(), "a run that never reached its server can be saved as it began");
+}
+
+#[test]
+fn a_state_in_another_form_is_refused_where_it_is_read_and_where_the_informer_is_asked_for() {
+    let first = factory();
+    let informer = first.informer(spec().schema("pods v1")).unwrap();
+    Hand::take(&first).list(&["a"]);
+    let saved = informer.saved().unwrap();
+    assert_eq!(saved.schema(), "pods v1");
+    let lines: Vec<String> = saved.lines(|pod| Ok(pod.json().to_string())).collect::<Result<_, _>>().unwrap();
+    let read = |spec: InformerSpec<DynamicObject>| {
+        spec.read_saved(lines.iter().map(String::as_str), |json| DynamicObject::decode(json.as_bytes(), &pods()))
+    };
+    assert!(read(spec().schema("pods v1")).is_ok());
+    let by_type = std::any::type_name::<DynamicObject>();
+    for (spec, wanted) in [(spec().schema("pods v2"), "pods v2"), (spec(), by_type)] {
+        let expected =
+            format!("the objects of the saved state are of the form pods v1, not {wanted}: begin without it");
+        assert_eq!(factory().informer(spec.preloaded(saved.clone())).unwrap_err().to_string(), expected);
+    }
+    assert!(read(spec().schema("pods v2")).is_err() && read(spec()).is_err());
+    let of_a_type = spec().read_saved(
+        [r#"{"informerState":1,"of":"pods","schema":"mine::Pod","resourceVersion":"9","objects":0}"#],
+        |json| DynamicObject::decode(json.as_bytes(), &pods()),
+    );
+    assert!(of_a_type.unwrap_err().to_string().contains("are of the form mine::Pod, not informer_core::"));
 }

@@ -137,7 +137,7 @@ fn b129_what_is_asked_of_a_stopped_informer_ends_at_once_and_what_it_has_can_be_
     let by_name = informer.index("name", |object: &Obj<DynamicObject>| object.key().name().to_string());
     assert_eq!((by_name.get("a").len(), versions(&informer)), (1, vec!["web/a@5".to_string()]));
     informer.refresh();
-    let error = informer.wait_at_least(&informer_core::Version::new("6"), Instant::now()).unwrap_err();
+    let error = informer.wait_at_least_until(&informer_core::Version::new("6"), Instant::now()).unwrap_err();
     assert!(matches!(error, Error::Behind(_)) && error.to_string().contains("it was stopped"), "{error}");
     assert_eq!(informer.own_writes().list().len(), 1);
 }
@@ -160,6 +160,37 @@ fn b134_an_informer_that_is_asked_for_after_the_start_says_so_and_a_second_start
     let (sent, _) = second.tell(IoEvent::Start);
     assert_eq!(sent[0].target(), "/api/v1/namespaces/other/pods?limit=500&resourceVersion=0");
     assert!(factory.take_unstarted().is_empty(), "nothing is started twice");
+}
+
+#[test]
+fn an_informer_whose_driver_died_is_named_and_who_asks_again_gets_a_fresh_one() {
+    let factory = factory();
+    for synced in [false, true] {
+        let (informer, lease) = factory.lease(spec()).unwrap();
+        let mut hand = Hand::take(&factory);
+        if synced {
+            hand.list(&["a"]);
+            factory.wait_synced(Instant::now()).unwrap();
+        }
+        drop(hand); // as a panic does it
+        assert!(informer.is_stopped() && informer.has_synced() == synced);
+        let [dead] = &factory.lagging()[..] else { panic!("one is dead") };
+        assert!(dead.dead && dead.to_string().starts_with("pods: its driver ended by a panic"), "{dead}");
+        let error = factory.wait_synced(Instant::now() + std::time::Duration::from_secs(60)).unwrap_err().to_string();
+        assert!(error.contains("ask the factory for the informer again"), "{error}");
+
+        // Also with other options: there is nothing that it could disagree with.
+        let fresh = factory.informer(spec().strict()).unwrap();
+        assert!(!fresh.is_stopped() && !fresh.has_synced());
+        drop(lease);
+        let mut hand = Hand::take(&factory);
+        hand.list(&["a", "b"]);
+        factory.wait_synced(Instant::now()).unwrap();
+        assert_eq!((versions(&fresh).len(), versions(&informer).len()), (2, usize::from(synced)));
+        fresh.request_stop();
+        hand.tell(IoEvent::Tick);
+        assert!(fresh.is_stopped() && factory.lagging().is_empty());
+    }
 }
 
 #[test]

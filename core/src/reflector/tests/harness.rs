@@ -219,6 +219,7 @@ impl World {
                     self.log.push(format!("resync {id:?}"));
                     self.listeners.get_mut(&id.0).expect("it is attached").ring.resync(self.store.snapshot());
                 }
+                Output::Unwanted(_) => {}
                 Output::Notice(notice) => {
                     self.log.push(format!("{notice:?}"));
                     if let Notice::Failure(failure) = notice {

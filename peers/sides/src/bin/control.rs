@@ -1,6 +1,6 @@
-//! What no cache can do better, for `peers/run cache`: `control scale SMALL BIG` reads and changes a table of the standard
-//! library and bare arrays in the order in which caches are read and changed; `control drain SERVER OBJECTS` reads a list
-//! from a socket and drops it.
+//! What no cache can do better, for `peers/run cache`: `control store OBJECTS` and `control scale SMALL BIG` read and change
+//! a table of the standard library and bare arrays in the order in which caches are read and changed, without a lock;
+//! `control drain SERVER OBJECTS` reads a list from a socket and drops it.
 
 use informer_peers::cache::Tiny;
 use informer_peers::pace::mean_ns;
@@ -24,6 +24,7 @@ fn main() {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |word: &str| word.parse().expect("a number");
     let figures = match words[..] {
+        ["store", objects] => store(number(objects)),
         ["scale", small, big] => scale(number(small), number(big)),
         ["drain", server, objects] => drain(server.parse().expect("HOST:PORT"), number(objects)),
         _ => panic!("usage: the head of this file"),
@@ -39,36 +40,65 @@ fn item(n: usize) -> Item {
     Arc::new([n as u64; 40])
 }
 
+type Table = HashMap<String, (usize, Item)>;
+
+fn table(size: usize) -> Table {
+    (0..size).map(|n| (key(n), (n, item(n)))).collect()
+}
+
+/// Puts other items under keys, in this order. What it takes out goes in again a round later, as from the caches.
+fn replacer(numbers: &[usize]) -> impl FnMut(&mut Table, usize) -> usize {
+    let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
+    let mut waiting: Vec<Item> = numbers.iter().map(|n| item(*n)).collect();
+    move |table, turn| {
+        let place = turn % keys.len();
+        let held = table.get_mut(&keys[place]).expect("every key is there");
+        std::mem::swap(&mut held.1, &mut waiting[place]);
+        held.0
+    }
+}
+
+fn getter<'a>(table: &'a Table, numbers: &[usize]) -> impl Fn(usize) -> u64 + use<'a> {
+    let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
+    move |turn| Arc::clone(&table.get(&keys[turn % keys.len()]).expect("every key is there").1)[20]
+}
+
+fn store(objects: usize) -> Figures {
+    let mut figures = Figures::new();
+    let mut table = table(objects);
+    let numbers: Vec<usize> = Tiny::scattered(objects).collect();
+    let mut replace = replacer(&numbers);
+    mean_ns(2 * objects, |turn| replace(&mut table, turn));
+    let calls = CALLS.next_multiple_of(2 * objects);
+    figures.set("update-0", mean_ns(calls, |turn| replace(&mut table, turn)));
+    let get = getter(&table, &numbers);
+    mean_ns(objects, &get);
+    figures.set("get", mean_ns(3 * CALLS, get));
+    figures
+}
+
 fn scale(small: usize, big: usize) -> Figures {
     let mut figures = Figures::new();
     for (name, size) in [("small", small), ("big", big)] {
-        let mut table: HashMap<String, (usize, Item)> = (0..size).map(|n| (key(n), (n, item(n)))).collect();
+        let mut table = table(size);
         // In the place of an index: for each object the number of a value, and the values.
         let numbers: [Vec<u32>; 2] = [2_000, Tiny::IN_BLOCK].map(|each| (0..size).map(|n| (n / each) as u32).collect());
         let values: [Vec<String>; 2] =
             [2_000, Tiny::IN_BLOCK].map(|each| (0..=size / each).map(|n| Tiny::block(n * each)).collect());
         let some: Vec<usize> = Tiny::scattered(size).take(100_000).collect();
-        let keys: Vec<String> = some.iter().map(|n| key(*n)).collect();
-        let first: Vec<Item> = some.iter().map(|n| item(*n)).collect();
-        let second: Vec<Item> = some.iter().map(|n| item(*n)).collect();
-        let round = [second, first].concat();
-
-        let replace = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
-            let held = table.get_mut(&keys[turn % keys.len()]).expect("every key is there");
-            (held.0, std::mem::replace(&mut held.1, Arc::clone(&round[turn % round.len()])))
-        };
-        let calls = CALLS.next_multiple_of(round.len());
-        mean_ns(round.len(), |turn| replace(&mut table, turn));
+        let mut replace = replacer(&some);
+        let calls = CALLS.next_multiple_of(2 * some.len());
+        mean_ns(2 * some.len(), |turn| replace(&mut table, turn));
         figures.set(format!("update-0-{name}"), mean_ns(calls, |turn| replace(&mut table, turn)));
-        let indexed = |table: &mut HashMap<String, (usize, Item)>, turn: usize| {
-            let (slot, old) = replace(table, turn);
+        let mut indexed = |table: &mut Table, turn: usize| {
+            let slot = replace(table, turn);
             let value = |index: usize| values[index][numbers[index][slot] as usize].as_bytes()[0];
-            (value(0), value(1), old)
+            (value(0), value(1))
         };
         figures.set(format!("update-3-{name}"), mean_ns(calls, |turn| indexed(&mut table, turn)));
 
-        let get = |turn: usize| Arc::clone(&table.get(&keys[turn % keys.len()]).expect("every key is there").1)[20];
-        mean_ns(keys.len(), get);
+        let get = getter(&table, &some);
+        mean_ns(some.len(), &get);
         figures.set(format!("get-{name}"), mean_ns(CALLS, get));
         for (what, each) in [("namespace", Tiny::IN_NAMESPACE), ("selector", Tiny::IN_BLOCK)] {
             let mut groups: HashMap<String, Vec<Item>> = HashMap::new();

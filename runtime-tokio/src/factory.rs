@@ -20,7 +20,8 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-/// Deliveries to a synchronous handler before its thread is given back, so that many handlers share few threads.
+/// Steps of a synchronous handler before its thread is given back, so that many handlers share few threads: a step is one
+/// delivery, or the few that were claimed together.
 const BURST: usize = 256;
 
 /// Informers that share a client: one per type and scope, however often it is asked for.

@@ -434,15 +434,13 @@ impl<T> Deliveries<T> {
     /// What is done with lives in `passed` until the ring has let go of it, too: so it is dropped by its owner, and not under
     /// the ring's lock.
     fn find(&mut self, passed: &mut Passed<T>) -> Found {
+        if self.advance_claimed() {
+            return Found::Notification;
+        }
         if let Some(walk) = &mut self.walk {
             passed.made = walk.take_made();
             let from = walk.place();
-            if from < self.claimed {
-                if !self.channel.shared.closed.load(Ordering::Acquire) {
-                    walk.advance();
-                    return Found::Notification;
-                }
-            } else if walk.advance().is_some() {
+            if from >= self.claimed && walk.advance().is_some() {
                 let to = walk.reach(self.channel.claim - 1);
                 if self.channel.claim(from, to) {
                     self.claimed = to;
@@ -452,6 +450,21 @@ impl<T> Deliveries<T> {
         }
         passed.walk = self.walk.take();
         self.take_turn()
+    }
+
+    /// Goes on to the next one if it was claimed together with the one before, and nobody has closed the handler since.
+    pub(crate) fn advance_claimed(&mut self) -> bool {
+        match &mut self.walk {
+            Some(walk) if walk.place() < self.claimed && !self.channel.shared.closed.load(Ordering::Acquire) => {
+                walk.advance().is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// The notification that was found last.
+    pub(crate) fn current(&self) -> Option<&Notification<T>> {
+        self.walk.as_ref().map(Walk::current)
     }
 
     fn take_turn(&mut self) -> Found {

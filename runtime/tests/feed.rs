@@ -386,6 +386,23 @@ fn a_driver_that_panics_ends_its_informer_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn a_panic_passes_over_its_own_notification_and_no_other() {
+    let (_factory, informer, feeder) = fed();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), move |notification| {
+        let version = **notification.object();
+        assert!(version % 5 != 0, "a panic that belongs to the test");
+        noted.lock().push(version);
+    });
+    feeder.list([], at("1")).unwrap();
+    feeder.apply_all((1..=64).map(|version| applied("a", version))).unwrap();
+    while matches!(handler.step(), informer_runtime::informer::Step::Delivered) {}
+    assert_eq!(*seen.lock(), (1..=64).filter(|version| version % 5 != 0).collect::<Vec<_>>());
+    assert_eq!(registration.panics(), 12);
+}
+
+#[test]
 fn what_a_handler_has_claimed_is_not_delivered_once_it_is_removed() {
     let (_factory, informer, feeder) = fed();
     let own = Arc::new(OnceLock::<informer_runtime::handler::Registration>::new());

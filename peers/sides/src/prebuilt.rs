@@ -43,7 +43,12 @@ impl Prebuilt {
     }
 
     /// Adds a handler on a thread of its own that counts updates, and calls `done` with the `events`th.
-    pub fn count_updates(&self, overflow: Overflow, events: usize, done: impl FnMut() + Send + 'static) -> Registration {
+    pub fn count_updates(
+        &self,
+        overflow: Overflow,
+        events: usize,
+        done: impl FnMut() + Send + 'static,
+    ) -> Registration {
         handlers::count_updates(&self.informer, overflow, events, done)
     }
 

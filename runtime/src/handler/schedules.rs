@@ -135,7 +135,7 @@ fn a_recreation_is_told_as_one_also_if_it_is_taken_back_and_merged() {
         });
         let mut told = BTreeMap::from([("a".to_string(), 0), ("b".to_string(), 0)]);
         while told.values().sum::<u32>() < 5 {
-            let Some(Delivery::Notification(told_now @ Notification::Updated { old, new, .. })) =
+            let Some(Lent::Notification(told_now @ Notification::Updated { old, new, .. })) =
                 deliveries.next_blocking()
             else {
                 panic!("there are but updates");

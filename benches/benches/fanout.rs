@@ -1,10 +1,10 @@
-//! One notification to many rings, and out of them again: the price per delivery, and what a handler costs that sleeps
+//! A batch to many rings, walked by the handler of each: the price per delivery, and what a handler costs that sleeps
 //! while its ring merges.
 
 use criterion::{BatchSize, Throughput};
-use informer_benches::Widget;
+use informer_benches::{Widget, walk};
 use informer_core::Obj;
-use informer_core::listener::{Cause, DEFAULT_LIMIT, Notification, Overflow, Ring};
+use informer_core::listener::{Batches, Cause, DEFAULT_LIMIT, Notification, Overflow, Ring};
 
 const KEYS: u64 = 10_000;
 
@@ -27,20 +27,22 @@ fn main() {
     let (first, second) = (objects(1), objects(2));
     let (up, down) = (updates(&first, &second), updates(&second, &first));
 
-    let mut group = c.benchmark_group("fanout/push and pop");
-    for count in [1, 10, 100] {
+    // As a driver does it: published once, pushed to each ring, walked by each handler, and taken back.
+    let mut group = c.benchmark_group("fanout/a batch walked");
+    for (count, many) in [1, 10, 100].into_iter().flat_map(|count| [(count, 1), (count, 64)]) {
         let mut rings: Vec<Ring<Widget>> = (0..count).map(|_| Ring::new(Overflow::default())).collect();
+        let (mut batches, mut memory) = (Batches::new(), Vec::new());
         let mut next = up.iter().chain(&down).cycle();
-        group.throughput(Throughput::Elements(count));
-        group.bench_function(format!("{count} rings"), |b| {
+        group.throughput(Throughput::Elements(count * many));
+        group.bench_function(format!("{many} to {count} rings"), |b| {
             b.iter(|| {
-                let notification = next.next().expect("it goes round");
-                for ring in &mut rings {
-                    ring.push(notification.clone());
-                }
-                for ring in &mut rings {
-                    drop(ring.pop().expect("it was just pushed"));
-                }
+                memory.extend(next.by_ref().take(many as usize).cloned());
+                let batch = batches.publish(&mut memory).expect("there is something to tell");
+                rings.iter_mut().for_each(|ring| ring.push_batch(&batch));
+                drop(batch);
+                let told: usize = rings.iter_mut().map(walk).sum();
+                assert_eq!(told as u64, count * many);
+                batches.reclaim(many as usize, drop);
             });
         });
     }
@@ -54,7 +56,8 @@ fn main() {
     group.bench_function("push, merged into one of 10,000 keys", |b| {
         b.iter(|| ring.push(next.next().expect("it goes round").clone()));
     });
-    assert!(ring.stats().merged > 0 && ring.len() as u64 == KEYS, "every key has one entry: {}", ring.len());
+    // The first one is as good as running, and nothing is merged into it.
+    assert!(ring.stats().merged > 0 && ring.len() as u64 == KEYS + 1, "every key has one entry: {}", ring.len());
 
     group.throughput(Throughput::Elements(KEYS));
     let asleep = || {

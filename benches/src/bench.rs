@@ -7,7 +7,7 @@
 
 use informer_core::decode::{Codec, NoGuard};
 use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Notice, Output};
-use informer_core::listener::{Notification, Overflow, Ring};
+use informer_core::listener::{Batches, Notification, Overflow, Ring, Turn};
 use informer_core::reflector::{End, ListStrategy, Phase};
 use informer_core::store::{IndexDef, Store};
 use informer_core::time::Time;
@@ -23,6 +23,7 @@ pub struct Bench<T> {
     codec: Codec<T>,
     store: Store<T>,
     rings: Vec<Ring<T>>,
+    batches: Batches<T>,
     /// The request that was sent last, and so the one that the script answers.
     request: Option<RequestId>,
     /// Deliveries of commits, over all rings.
@@ -51,6 +52,7 @@ impl<T> Bench<T> {
             codec,
             store: Store::new(7),
             rings: (0..handlers).map(|_| Ring::new(overflow)).collect(),
+            batches: Batches::new(),
             request: None,
             delivered: 0,
             is_attached: false,
@@ -126,9 +128,9 @@ impl<T> Bench<T> {
         self.delivered
     }
 
-    /// Pops everything from all rings, and says how much it was.
+    /// Has each handler walk all that waits for it, as a runtime does it, and says how much it was.
     pub fn drain(&mut self) -> usize {
-        self.rings.iter_mut().map(|ring| std::iter::from_fn(|| ring.pop()).count()).sum()
+        self.rings.iter_mut().map(walk).sum()
     }
 
     fn open_request(&self) -> RequestId {
@@ -154,6 +156,8 @@ impl<T> Bench<T> {
                 Output::Send(request) => self.request = Some(request.id),
                 Output::Decode(mut job) => {
                     job.probe(&self.store);
+                    // What all have passed goes back: its objects, and its memory to a later batch.
+                    self.batches.reclaim(2 * job.len(), drop);
                     let decoded = job.decode(&self.codec, &self.store.indexers(), &NoGuard);
                     self.informer.handle(self.now, Input::Decoded(decoded));
                 }
@@ -181,15 +185,26 @@ impl<T> Bench<T> {
         if !self.is_attached {
             return;
         }
-        for notification in notifications.drain(..) {
-            self.delivered += self.rings.len() as u64;
-            let Some((last, others)) = self.rings.split_last_mut() else { return };
-            for ring in others {
-                ring.push(notification.clone());
+        let Some(batch) = self.batches.publish(notifications) else { return };
+        self.delivered += (self.rings.len() * batch.len()) as u64;
+        self.rings.iter_mut().for_each(|ring| ring.push_batch(&batch));
+        while self.batches.surplus().is_some() {}
+    }
+}
+
+/// Walks all that waits in a ring, and says how much it was.
+pub fn walk<T>(ring: &mut Ring<T>) -> usize {
+    let mut told = 0;
+    while let Some(turn) = ring.turn() {
+        told += 1;
+        if let Turn::Walk(mut walk) = turn {
+            while walk.advance().is_some() {
+                told += 1;
             }
-            last.push(notification);
+            ring.recall(walk.place());
         }
     }
+    told
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod pod;
 mod settings;
 mod widget;
 
-pub use bench::{Bench, CHUNK};
+pub use bench::{Bench, CHUNK, walk};
 pub use bodies::{end_of_initial_events, frames, gzip, list_body};
 pub use pod::Metadata as PodMetadata;
 pub use pod::Pod;

@@ -15,7 +15,7 @@
 //!
 //! let client = Client::connect_default()?;
 //! let mut map = client.get::<ConfigMap>(&Key::new("web", "settings"))?;
-//! map.metadata.labels.insert("reviewed".into(), "yes".into());
+//! map.metadata.labels.insert("reviewed", "yes");
 //! match client.update(&Key::new("web", "settings"), &map) {
 //!     Err(error) if error.is_conflict() => println!("somebody was faster"),
 //!     answer => println!("now at version {}", answer?.metadata.resource_version),

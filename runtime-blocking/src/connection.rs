@@ -112,6 +112,7 @@ impl Link {
         state.cancelled = true;
         match state.socket.take() {
             Some(socket) => socket.shut(),
+            // Inside the system's call to connect, which nothing cuts short: nobody waits for that.
             None => state.life = None,
         }
         self.changed.notify_all();

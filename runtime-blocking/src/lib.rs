@@ -91,7 +91,8 @@
 //!
 //! The system's call cannot be interrupted. If it is not back in time, its thread is left behind, counted by nobody, until it
 //! returns; it runs no code of yours. Meanwhile the client begins no other one: who needs one waits for it, and fails with an
-//! error that says so.
+//! error that says so. Nor can a TCP connection that is being opened: its thread is not waited for, and ends when the time to
+//! connect is over at the latest (10 s).
 //!
 //! [`Factory::stop`] ends all others and waits; dropping the last [`Factory`] ends them and does not wait.
 #![forbid(unsafe_code)]

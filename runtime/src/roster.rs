@@ -16,6 +16,7 @@ use crate::factory::Shared;
 use crate::feeder::{FedSpec, Feeder};
 use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
 use crate::mutation::MutationCheck;
+use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use informer_core::factory::{Fingerprint, Registry, Scope};
@@ -100,7 +101,7 @@ impl Roster {
             SavedError::check_schema(saved.schema(), spec.saved_as())?;
         }
         // Dropped behind the lock if nobody needs it: it holds what users gave us, perhaps a lease of another informer.
-        let mut asked = Some(spec);
+        let (mut asked, mut twice) = (Some(spec), Vec::new());
         let mut members = self.members.lock();
         let Members { informers, unstarted } = &mut *members;
         // A stop raises its flag before it takes what is not started, under this lock: it finds ours, or we see the flag.
@@ -121,7 +122,7 @@ impl Roster {
             let saved = spec.saved.take();
             spec.config.preloaded = saved.as_ref().map(|saved| saved.version().clone());
             if let Some(saved) = saved {
-                inner.store.preload(saved);
+                twice = inner.store.preload(saved);
             }
             let handle = Box::new(InformerHandle(Arc::clone(&inner)));
             let driver = InformerDriver::new(spec, Arc::clone(&inner), Arc::clone(shared));
@@ -133,6 +134,7 @@ impl Roster {
         let handle = member.handle.downcast_ref::<InformerHandle<T>>().expect("the registry keeps types apart").clone();
         drop(members);
         drop(dead);
+        twice.into_iter().for_each(drop_quietly);
         Ok(handle)
     }
 

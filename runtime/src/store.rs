@@ -64,10 +64,10 @@ impl<T> SharedStore<T> {
         committed
     }
 
-    /// Gives the store the state of an earlier run, before anybody else has it.
-    pub(crate) fn preload(&self, saved: Saved<T>) {
+    /// Gives the store the state of an earlier run, before anybody else has it. Gives back what it has twice.
+    pub(crate) fn preload(&self, saved: Saved<T>) -> Vec<Obj<T>> {
         let (objects, version) = saved.into_parts();
-        self.store.write().preload(objects, version);
+        self.store.write().preload(objects, version)
     }
 
     /// Adds an index. It is filled from a snapshot while readers go on; the informer's next change waits.

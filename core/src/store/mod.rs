@@ -35,8 +35,6 @@ mod def;
 mod freshness;
 mod index;
 mod postings;
-#[cfg(test)]
-mod quarantine;
 mod slots;
 mod staged;
 mod value;
@@ -509,21 +507,24 @@ impl<T> Store<T> {
     }
 
     /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
-    /// first list tells what changed since. Of a key that comes twice the last object counts.
+    /// first list tells what changed since. Of a key that comes twice the last object counts; those before it are given back,
+    /// to be dropped under no lock.
     ///
     /// # Panics
     ///
     /// If the store has an object or stood for a version before: what it has is newer.
-    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) {
+    pub fn preload(&mut self, objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Vec<Obj<T>> {
         assert!(self.is_empty() && self.version.is_empty(), "only an empty store can be preloaded");
+        let mut replaced = Vec::new();
         for object in objects {
             let fresh = self.indexers.fresh(object);
             let known = self.find(fresh.object.key().as_str());
-            self.put(known, fresh);
+            replaced.extend(self.put(known, fresh));
         }
         self.version.set(version.borrowed());
         self.preloaded = true;
         self.check();
+        replaced
     }
 
     /// Takes an object out by hand: for a store without an informer.
@@ -872,6 +873,8 @@ pub struct RemovedIndex {
 
 #[cfg(test)]
 mod tests {
+    mod quarantine;
+
     use super::*;
     use crate::object::Uid;
     use alloc::vec;

@@ -352,3 +352,32 @@ fn carry(mut from: TcpStream, mut to: TcpStream) {
     let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);
 }
+
+/// A server whose queue of connections is full, so that the system answers no attempt to connect; and those who fill it.
+#[cfg(target_os = "linux")]
+pub(crate) fn crowded() -> (std::net::SocketAddr, impl Sized) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut crowd = Vec::new();
+    loop {
+        match std::net::TcpStream::connect_timeout(&addr, Duration::from_millis(500)) {
+            Ok(one) => crowd.push(one),
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{error}");
+                return (addr, (listener, crowd));
+            }
+        }
+    }
+}
+
+/// True while somebody tries to connect to this port and has no answer.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_dialled(port: u16) -> bool {
+    const SYN_SENT: &str = "02";
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let to = format!(":{port:04X}");
+    table
+        .lines()
+        .map(|line| line.split_whitespace().skip(2))
+        .any(|mut fields| fields.next().is_some_and(|remote| remote.ends_with(&to)) && fields.next() == Some(SYN_SENT))
+}

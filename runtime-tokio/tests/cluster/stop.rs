@@ -6,6 +6,7 @@ use informer_sim::Config as SimConfig;
 use informer_tokio::{Client, Config, Error, Factory, HandlerOptions};
 use std::sync::mpsc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
@@ -55,6 +56,30 @@ async fn a_factory_stops_while_it_watches_and_the_server_sees_it() {
     eventually("the watch is open", || served.with(|server, _| server.open_calls()) == 1).await;
     stops(&factory).await;
     eventually("the watch is closed", || served.with(|server, _| server.open_calls()) == 0).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_factory_stops_while_it_connects() {
+    let (addr, _crowd) = crowded();
+    let factory = Factory::new(client_of(&format!("http://{addr}")));
+    factory.informer::<ConfigMap>();
+    factory.start();
+    eventually("it connects", || is_dialled(addr.port())).await;
+    stops(&factory).await;
+    assert!(!is_dialled(addr.port()), "the attempt is over, too");
+}
+
+#[tokio::test]
+async fn a_factory_stops_while_it_waits_for_a_tls_handshake() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let factory = Factory::new(Client::connect(Config::from_url(&url).unwrap().insecure(true)).unwrap());
+    factory.informer::<ConfigMap>();
+    factory.start();
+    let (mut socket, _) = listener.accept().await.unwrap();
+    socket.read_u8().await.unwrap(); // it has begun, and nobody will answer
+    stops(&factory).await;
 }
 
 #[tokio::test]

@@ -334,3 +334,20 @@ fn an_object_that_an_index_refuses_is_dropped_and_the_driver_goes_on() {
     hand.watch("MODIFIED", "b", 6, "");
     assert_eq!((armed.dropped(), informer.lister().len()), (2, 1));
 }
+
+#[test]
+fn what_a_saved_state_has_twice_is_dropped_under_no_lock_of_the_factory() {
+    use informer_core::{Uid, Version};
+    let (hook, times) = (Hook::default(), Arc::<AtomicU32>::default());
+    let factory = Arc::new(factory());
+    let asked = Arc::downgrade(&factory);
+    set(&hook, dropped(&times, move || assert_eq!(asked.upgrade().unwrap().lagging().len(), 1)));
+    let twice = ["5", "6"].map(|version| {
+        let value = Noisy { hook: Arc::clone(&hook), of: String::new() };
+        Obj::new(key("a"), Uid::new("u"), Version::new(version), value)
+    });
+    let saved = informer_core::saved::Saved::new("pods", twice, Version::new("9"));
+    let informer = factory.informer(noisy(&hook).preloaded(saved)).unwrap();
+    assert_eq!((times.load(Ordering::Relaxed), informer.lister().get(&key("a")).unwrap().version().as_str()), (1, "6"));
+    hook.lock().take();
+}

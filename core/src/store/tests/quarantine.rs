@@ -1,10 +1,10 @@
 //! The quarantine against a naive one: what cannot be built is told once per version, counts as present, leaves the last good
 //! object in place, and is forgotten with the next good word about its key, or the word that it is gone.
 
-use super::{Fresh, Item, Staged, Store};
-use crate::decode::{BadItem, Gone};
+use crate::decode::{BadItem, Gone, Item};
 use crate::fifo::InOrderQueue;
 use crate::object::{Key, Obj, Uid, Version};
+use crate::store::{Fresh, Staged, Store};
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

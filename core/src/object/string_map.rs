@@ -54,19 +54,27 @@ fn put(text: &mut String, part: &str) {
 }
 
 /// Cuts the first part off.
+#[inline]
 fn cut<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let first = *rest.as_bytes().first()?;
+    let (length, head) = if first & MORE == 0 { (usize::from(first), 1) } else { long(rest) };
+    let (part, after) = rest[head..].split_at(length);
+    *rest = after;
+    Some(part)
+}
+
+/// A length of several bytes, and how many.
+#[cold]
+fn long(text: &str) -> (usize, usize) {
     let (mut length, mut head) = (0, 0);
-    loop {
-        let byte = *rest.as_bytes().get(head)?;
+    for byte in text.bytes() {
         length |= usize::from(byte & (MORE - 1)) << (BITS * head as u32);
         head += 1;
         if byte & MORE == 0 {
             break;
         }
     }
-    let (part, after) = rest[head..].split_at(length);
-    *rest = after;
-    Some(part)
+    (length, head)
 }
 
 impl StringMap {
@@ -86,8 +94,10 @@ impl StringMap {
     }
 
     /// The value of `name`.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter().take_while(|(known, _)| *known <= name).find(|(known, _)| *known == name).map(|(_, value)| value)
+        // To look at lengths first is faster than to stop where names are larger: most differ there.
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// True if there is an entry of this name.

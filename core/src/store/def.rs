@@ -118,7 +118,10 @@ impl<T: Object> IndexDef<T> {
     pub fn label(label: &str) -> Self {
         let of: Arc<str> = label.into();
         let source = Source::Label(of.clone());
-        let function = move |object: &Obj<T>| object.metadata().label(&of).map(ValueText::from).into_iter().collect();
+        let function = move |object: &Obj<T>| match object.metadata().label(&of) {
+            Some(value) => Values::from_buf([ValueText::from(value)]),
+            None => Values::new(),
+        };
         IndexDef {
             name: format!("{LABEL_PREFIX}{label}").into(),
             source,

@@ -163,6 +163,13 @@ enum Text {
 const SHORT: usize = 22;
 
 impl ValueText {
+    #[inline]
+    fn short(text: &str) -> Option<Self> {
+        let mut bytes = [0; SHORT];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(ValueText(Text::Short { length: text.len() as u8, bytes }))
+    }
+
     /// The bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -182,13 +189,9 @@ impl ValueText {
 
 impl From<Cow<'_, str>> for ValueText {
     fn from(text: Cow<'_, str>) -> Self {
-        let mut bytes = [0; SHORT];
-        match bytes.get_mut(..text.len()) {
+        match ValueText::short(&text) {
+            Some(short) => short,
             None => ValueText(Text::Long(text.into())),
-            Some(place) => {
-                place.copy_from_slice(text.as_bytes());
-                ValueText(Text::Short { length: text.len() as u8, bytes })
-            }
         }
     }
 }
@@ -200,8 +203,9 @@ impl Default for ValueText {
 }
 
 impl From<&str> for ValueText {
+    #[inline]
     fn from(text: &str) -> Self {
-        Cow::Borrowed(text).into()
+        ValueText::short(text).unwrap_or_else(|| ValueText(Text::Long(text.into())))
     }
 }
 

@@ -8,7 +8,7 @@
 use informer_blocking::core::lister::Lister;
 use informer_blocking::core::store::{IndexDef, Store};
 use informer_blocking::runtime::sync::RwLock;
-use informer_blocking::{Key, LabelSelector, Object, Overflow};
+use informer_blocking::{Key, LabelSelector, Obj, Object, Overflow};
 use informer_peers::cache::Tiny;
 use informer_peers::meter::Meter;
 use informer_peers::pace::{BUSY, WRITES, busy, mean_ns};
@@ -53,9 +53,11 @@ fn main() {
 
 fn store(objects: usize) -> Figures {
     let mut figures = Figures::new();
+    let mut versions = Versions::new(objects, objects);
     for indexes in [0, 1, 3] {
-        figures.set(format!("update-{indexes}"), updates(objects, indexes));
+        figures.set(format!("update-{indexes}"), versions.updates(indexes));
     }
+    drop(versions);
     let mut feed = Feed::<TinyObject>::new();
     feed.informer().label_index(Tiny::PART);
     feed.list(objects);
@@ -98,37 +100,47 @@ fn read(object: &TinyObject) -> usize {
     object.metadata().name.len()
 }
 
-/// A store with 0, 1 or 3 indexes and so many objects in it.
-fn filled(objects: usize, indexes: usize) -> Store<TinyObject> {
-    let mut store = Store::new(7);
-    let defs = [IndexDef::namespace(), IndexDef::label(Tiny::PART), IndexDef::label(Tiny::BLOCK)];
-    for def in defs.into_iter().take(indexes) {
-        store.add_index(def).expect("the names differ");
-    }
-    for n in 0..objects {
-        store.upsert(object(n, 1));
-    }
-    store
+/// The first version of every object, and the second one of some in a scattered order: the same objects for every store.
+struct Versions {
+    first: Vec<Obj<TinyObject>>,
+    second: Vec<Option<Obj<TinyObject>>>,
 }
 
-/// An update of every object, in a scattered order, again and again: nanoseconds each.
-fn updates(objects: usize, indexes: usize) -> f64 {
-    let store = RwLock::new(filled(objects, indexes));
-    update_all(&store, Tiny::scattered(objects))
-}
+impl Versions {
+    fn new(objects: usize, some: usize) -> Self {
+        Versions {
+            first: (0..objects).map(|n| object(n, 1)).collect(),
+            second: Tiny::scattered(objects).take(some).map(|n| Some(object(n, 2))).collect(),
+        }
+    }
 
-/// An update of these objects in the order of their numbers. What an update takes out goes in again a round later: a
-/// garbage collector counts no references, and they are no work of the store.
-fn update_all(store: &RwLock<Store<TinyObject>>, numbers: impl ExactSizeIterator<Item = usize>) -> f64 {
-    let round = 2 * numbers.len();
-    let mut waiting: Vec<_> = numbers.map(|n| Some(object(n, 2))).collect();
-    let mut update = |turn: usize| {
-        let place = turn % waiting.len();
-        let next = waiting[place].take().expect("it was put back");
-        waiting[place] = store.write().upsert(next);
-    };
-    mean_ns(round, &mut update);
-    mean_ns(CALLS.next_multiple_of(round), update)
+    /// A store with 0, 1 or 3 indexes and every object in it.
+    fn filled(&self, indexes: usize) -> Store<TinyObject> {
+        let mut store = Store::new(7);
+        let defs = [IndexDef::namespace(), IndexDef::label(Tiny::PART), IndexDef::label(Tiny::BLOCK)];
+        for def in defs.into_iter().take(indexes) {
+            store.add_index(def).expect("the names differ");
+        }
+        for object in &self.first {
+            store.upsert(object.clone());
+        }
+        store
+    }
+
+    /// Updates of a store, to the second version and back, again and again: nanoseconds each. What an update takes out goes
+    /// in again a round later: a garbage collector counts no references, and they are no work of the store.
+    fn updates(&mut self, indexes: usize) -> f64 {
+        let store = RwLock::new(self.filled(indexes));
+        let waiting = &mut self.second;
+        let round = 2 * waiting.len();
+        let mut update = |turn: usize| {
+            let place = turn % (round / 2);
+            let next = waiting[place].take().expect("it was put back");
+            waiting[place] = store.write().upsert(next);
+        };
+        mean_ns(round, &mut update);
+        mean_ns(CALLS.next_multiple_of(round), update)
+    }
 }
 
 /// The same reads and updates in a small store and in a big one. What is read lies everywhere in either.
@@ -136,11 +148,12 @@ fn scale(small: usize, big: usize) -> Figures {
     let mut figures = Figures::new();
     for (name, size) in [("small", small), ("big", big)] {
         let some = || Tiny::scattered(size).take(100_000);
-        let bare = RwLock::new(filled(size, 0));
-        figures.set(format!("update-0-{name}"), update_all(&bare, some().collect::<Vec<_>>().into_iter()));
-        drop(bare);
-        let store = RwLock::new(filled(size, 3));
-        figures.set(format!("update-3-{name}"), update_all(&store, some().collect::<Vec<_>>().into_iter()));
+        let mut versions = Versions::new(size, 100_000);
+        for indexes in [0, 3] {
+            figures.set(format!("update-{indexes}-{name}"), versions.updates(indexes));
+        }
+        let store = RwLock::new(versions.filled(3));
+        drop(versions);
 
         let keys: Vec<Key> = some().map(key).collect();
         let get = |turn: usize| {

@@ -58,12 +58,14 @@ impl ApiRequest {
         let request =
             ApiRequest { verb, target, content_type: "application/json", body: Vec::new(), resource: resource.clone() };
         let parts = [Some(namespace).filter(|namespace| !namespace.is_empty()), name];
-        match parts.into_iter().flatten().find(|part| !can_be_segment(part)) {
+        let bad = parts.into_iter().flatten().find(|part| !can_be_segment(part));
+        // Sent all the same, an empty name would mean the whole collection.
+        let bad = bad.map(|bad| format!("no object or namespace can be called {bad:?}"));
+        match bad.or_else(|| out_of_scope(resource, namespace)) {
             None => Ok(request),
-            // Sent all the same, an empty name would mean the whole collection.
-            Some(bad) => Err(Error::Transport {
+            Some(why) => Err(Error::Transport {
                 request: request.describe(),
-                reason: format!("nothing was sent, as no object or namespace can be called {bad:?}"),
+                reason: format!("nothing was sent, as {why}"),
                 source: None,
             }),
         }
@@ -101,7 +103,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If no object can have this key: its name is empty, say.
+    /// If no object can have this key: its name is empty, say, or it has no namespace and objects of this resource have.
     pub fn get(resource: &Resource, key: &Key) -> Result<Self, Error> {
         ApiRequest::new(Verb::Get, resource, key.namespace(), Some(key.name()), "")
     }
@@ -110,7 +112,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace, or lack of one.
     pub fn create<B: Serialize + ?Sized>(resource: &Resource, namespace: &str, object: &B) -> Result<Self, Error> {
         ApiRequest::new(Verb::Create, resource, namespace, None, "")?.with(object)
     }
@@ -119,7 +121,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace, or lack of one.
     pub fn update<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
         ApiRequest::new(Verb::Update, resource, key.namespace(), Some(key.name()), "")?.with(object)
     }
@@ -128,7 +130,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the object cannot be written as JSON, or no object can have such a name or namespace.
+    /// If the object cannot be written as JSON, or no object can have such a name or namespace, or lack of one.
     pub fn update_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, object: &B) -> Result<Self, Error> {
         ApiRequest::new(Verb::Update, resource, key.namespace(), Some(key.name()), "status")?.with(object)
     }
@@ -137,7 +139,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the patch cannot be written as JSON, or no object can have such a name or namespace.
+    /// If the patch cannot be written as JSON, or no object can have such a name or namespace, or lack of one.
     pub fn merge_patch<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
         let mut request = ApiRequest::new(Verb::Patch, resource, key.namespace(), Some(key.name()), "")?.with(patch)?;
         request.content_type = "application/merge-patch+json";
@@ -148,7 +150,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If the patch cannot be written as JSON, or no object can have such a name or namespace.
+    /// If the patch cannot be written as JSON, or no object can have such a name or namespace, or lack of one.
     pub fn merge_patch_status<B: Serialize + ?Sized>(resource: &Resource, key: &Key, patch: &B) -> Result<Self, Error> {
         let mut request =
             ApiRequest::new(Verb::Patch, resource, key.namespace(), Some(key.name()), "status")?.with(patch)?;
@@ -160,7 +162,7 @@ impl ApiRequest {
     ///
     /// # Errors
     ///
-    /// If no object can have this key: its name is empty, say.
+    /// If no object can have this key: its name is empty, say, or it has no namespace and objects of this resource have.
     pub fn delete(resource: &Resource, key: &Key, preconditions: &Preconditions) -> Result<Self, Error> {
         let mut request = ApiRequest::new(Verb::Delete, resource, key.namespace(), Some(key.name()), "")?;
         let mut conditions = serde_json::Map::new();
@@ -287,6 +289,23 @@ impl Call {
     }
 }
 
+/// Why no object of this resource is in this namespace. The server knows no such path: its 404 would read as an object
+/// that is gone.
+fn out_of_scope(resource: &Resource, namespace: &str) -> Option<String> {
+    match (resource.namespaced, namespace.is_empty()) {
+        (true, false) | (false, true) => None,
+        (true, true) => {
+            let assumed = if resource.kind.is_empty() {
+                "; if they are not, which their name does not show, set `namespaced` of the Resource to false"
+            } else {
+                ""
+            };
+            Some(format!("{resource} are namespaced: give a namespace{assumed}"))
+        }
+        (false, false) => Some(format!("{resource} are cluster-scoped: leave out the namespace, here {namespace:?}")),
+    }
+}
+
 /// The rule of apimachinery for what may stand between two slashes.
 fn can_be_segment(part: &str) -> bool {
     !matches!(part, "" | "." | "..") && !part.contains(['/', '%'])
@@ -383,6 +402,39 @@ mod tests {
         let error = call.failed(call.clone().part(b"x").unwrap_err());
         let text = "GET /api/v1/namespaces/web/configmaps/a: the answer has more than 67108864 bytes";
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_call_that_is_wrong_about_the_scope_is_not_sent_for_its_404_would_look_like_an_object_that_is_gone() {
+        let nodes = Resource::cluster("", "v1", "nodes", "Node");
+        let object = json!({"metadata": {"name": "a"}});
+        let calls = |resource: &Resource, namespace: &str| {
+            let key = Key::new(namespace, "a");
+            [
+                ApiRequest::get(resource, &key),
+                ApiRequest::create(resource, namespace, &object),
+                ApiRequest::update(resource, &key, &object),
+                ApiRequest::update_status(resource, &key, &object),
+                ApiRequest::merge_patch(resource, &key, &object),
+                ApiRequest::merge_patch_status(resource, &key, &object),
+                ApiRequest::delete(resource, &key, &Preconditions::default()),
+            ]
+        };
+        for (resource, namespace, wanted) in [
+            (&CONFIG_MAPS, "", "nothing was sent, as configmaps are namespaced: give a namespace"),
+            (&nodes, "web", "nothing was sent, as nodes are cluster-scoped: leave out the namespace, here \"web\""),
+        ] {
+            for call in calls(resource, namespace) {
+                let error = call.unwrap_err();
+                assert!(error.to_string().ends_with(wanted) && !error.is_not_found(), "{error}");
+            }
+            let right = if namespace.is_empty() { "web" } else { "" };
+            assert!(calls(resource, right).iter().all(Result::is_ok));
+        }
+        // The scope of a resource of which only the name is known was assumed.
+        let named: Resource = "widgets.v1.example.com".parse().unwrap();
+        let error = ApiRequest::get(&named, &Key::new("", "a")).unwrap_err().to_string();
+        assert!(error.contains("widgets.example.com are namespaced") && error.contains("set `namespaced`"), "{error}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn nobody_at_all() {
 #[test]
 fn a_resource_that_is_not_there() {
     let gadgets = Resource::namespaced("nowhere.example.com", "v1", "gadgets", "Gadget");
-    refused("admin", &gadgets, &["gadgets", "404 NotFound", "check that the resource is installed"]);
+    refused("admin", &gadgets, &["gadgets", "404 NotFound", "check that the resource is installed", "(here: gadgets)"]);
 }
 
 #[test]

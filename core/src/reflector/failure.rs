@@ -73,7 +73,14 @@ impl Failure {
         let text = match (self.code, self.reason.as_str()) {
             (401, _) => "check the token or the client certificate".to_string(),
             (403, _) => format!("grant the verb \"{verb}\" on this resource, or narrow the namespace"),
-            (404, _) => "check that the resource is installed and its group and version are right".to_string(),
+            (404, _) => {
+                // A subject begins with the plural, whose characters end before a group or a namespace.
+                let plural = self.subject.split(['.', ' ']).next().unwrap_or_default();
+                format!(
+                    "check that the resource is installed, and that its group, version and plural name (here: {plural}) \
+                     are right"
+                )
+            }
             (300..=399, _) => {
                 "redirects are not followed; check that the server's address is that of an API server".to_string()
             }
@@ -233,6 +240,23 @@ mod tests {
         assert_eq!((repeats.count(Phase::Watching, &no), repeats.count(Phase::Streaming, &no)), (1, 0));
         repeats.forget(Phase::Watching);
         assert_eq!((repeats.count(Phase::Watching, &no), repeats.count(Phase::Listing, &no)), (0, 3));
+    }
+
+    #[test]
+    fn a_resource_that_is_not_found_is_told_with_the_plural_that_was_asked_for() {
+        for (resource, namespace) in [
+            (Resource::namespaced("example.com", "v1", "widget", "Widget"), Some("web")),
+            (Resource::namespaced("", "v1", "widget", "Widget"), Some("web")),
+            (Resource::namespaced("", "v1", "widget", "Widget"), None),
+        ] {
+            let subject = subject(&resource, namespace);
+            let (phase, reason, message) = (Phase::Listing, "NotFound".to_string(), String::new());
+            let failure =
+                Failure { subject, phase, code: 404, reason, message, repeats: 0, retry_in: None }.to_string();
+            let advice = "; check that the resource is installed, and that its group, version and plural name \
+                          (here: widget) are right";
+            assert!(failure.ends_with(advice), "{failure}");
+        }
     }
 
     #[test]

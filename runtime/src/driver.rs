@@ -141,6 +141,8 @@ pub(crate) struct InformerDriver<T> {
     replaced: Replaced<T>,
     /// There are notifications that handlers may not know of.
     unheard: bool,
+    /// Observers were told that handlers hold this up.
+    told_held_up: bool,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
     detector: Option<Box<Detector<T>>>,
@@ -164,6 +166,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             span: None,
             replaced,
             unheard: false,
+            told_held_up: false,
             wall,
             detector,
             life: Some(life),
@@ -264,6 +267,22 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         }
         self.shared.observe(&Observed::Notice { subject: &status.subject, notice });
         self.shared.changed.notify();
+    }
+
+    /// Tells of what holds this up, or that nothing does any more. As it stands where the driver has nothing left to do: a
+    /// handler that had room for a moment and is full again has held it up all the time.
+    fn tell_held_up(&mut self) {
+        let held_up = self.machine.is_held_up();
+        if held_up == self.told_held_up || self.machine.phase() == Phase::Stopped {
+            return;
+        }
+        self.told_held_up = held_up;
+        let status = &self.inner.status;
+        let (subject, handlers) = (&*status.subject, status.held_up_by());
+        self.shared.observe(&match held_up {
+            true => Observed::HeldUp { subject, handlers: &handlers },
+            false => Observed::Resumed { subject },
+        });
     }
 
     /// Looks for objects that were changed in the cache, if it is time.
@@ -406,6 +425,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Output::Resume(id) => return IoAction::Resume(id),
                 Output::Wait(deadline) => {
                     self.inner.status.health.set(self.machine.health());
+                    self.tell_held_up();
                     if self.machine.phase() == Phase::Stopped && !self.is_stopped() {
                         self.finish();
                     }

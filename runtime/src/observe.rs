@@ -61,6 +61,21 @@ pub enum Observed<'a> {
         /// Its version, which is that of its first content.
         version: VersionRef<'a>,
     },
+    /// An informer begins to wait for handlers that are full under `Overflow::Pause`: it takes no event, and its cache stands
+    /// still for everybody. Told once, until it is [`Resumed`](Self::Resumed); for longer than a moment only if a handler is
+    /// stuck or too slow for what comes. [`held_up_by`](crate::informer::InformerHandle::held_up_by) has the names of each moment.
+    HeldUp {
+        /// What the informer reads.
+        subject: &'a str,
+        /// The names of the handlers that were full when it began.
+        handlers: &'a [String],
+    },
+    /// An informer that was [held up](Self::HeldUp) goes on: its handlers have room, or those that had none are gone. Not told
+    /// of one that stops instead.
+    Resumed {
+        /// What the informer reads.
+        subject: &'a str,
+    },
     /// A handler fell behind under `Overflow::Disconnect` and was removed.
     HandlerDisconnected {
         /// Its name.
@@ -72,7 +87,8 @@ pub enum Observed<'a> {
 }
 
 impl Observed<'_> {
-    /// True if something failed that a person may have to see to: a request, a reconcile, a handler.
+    /// True if something failed that a person may have to see to: a request, a reconcile, a handler. That an informer is
+    /// [held up](Self::HeldUp) is none: who asked for `Overflow::Pause` asked for that.
     pub fn is_failure(&self) -> bool {
         match self {
             Observed::Notice { notice, .. } => matches!(notice, Notice::Failure(_)),
@@ -82,7 +98,7 @@ impl Observed<'_> {
             | Observed::Mutated { .. }
             | Observed::Overdue(_)
             | Observed::Ignored(_) => true,
-            Observed::Request(_) => false,
+            Observed::Request(_) | Observed::HeldUp { .. } | Observed::Resumed { .. } => false,
         }
     }
 }
@@ -105,6 +121,13 @@ impl fmt::Display for Observed<'_> {
                 f,
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
             ),
+            Observed::HeldUp { subject, handlers: [handler] } => {
+                write!(f, "{subject}: held up by handler {handler}, which is full")
+            }
+            Observed::HeldUp { subject, handlers } => {
+                write!(f, "{subject}: held up by handlers {}, which are full", handlers.join(", "))
+            }
+            Observed::Resumed { subject } => write!(f, "{subject}: held up no more"),
             Observed::HandlerDisconnected { handler } => write!(f, "handler {handler} fell behind and was removed"),
             Observed::Ignored(line) => f.write_str(line),
         }

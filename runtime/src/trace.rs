@@ -21,6 +21,7 @@ mod on {
     pub(crate) fn observed(observed: &Observed<'_>) {
         match observed {
             Observed::Request(_) | Observed::Notice { .. } => {} // in the informer's span
+            Observed::HeldUp { .. } | Observed::Resumed { .. } => quietly(|| tracing::info!("{observed}")),
             Observed::Reconcile(_)
             | Observed::Overdue(_)
             | Observed::HandlerPanic { .. }

@@ -936,6 +936,46 @@ fn an_informer_does_not_wait_for_a_full_handler_that_is_removed_or_panics_nor_af
     assert_eq!(one.step(), Step::Closed);
 }
 
+#[test]
+fn an_observer_is_told_once_that_handlers_hold_up_an_informer_and_once_that_it_goes_on() {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let lines = Arc::clone(&told);
+    let observer = Arc::new(move |observed: &Observed<'_>| {
+        if let Observed::HeldUp { .. } | Observed::Resumed { .. } = observed {
+            assert!(!observed.is_failure());
+            lines.lock().push(observed.to_string());
+        }
+    });
+    let take = || std::mem::take(&mut *told.lock());
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let informer = factory.informer(spec()).unwrap();
+    let named = |name: &str| HandlerOptions::named(name).with_overflow(Overflow::Pause { limit: 4 });
+    let (first, mut one) = informer.handler(named("first"), |_: &Notification<_>| {});
+    let (second, _other) = informer.handler(named("second"), |_: &Notification<_>| {});
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    hand.update(6..=9);
+    assert!(take().is_empty(), "there is room");
+
+    hand.update(10..=14);
+    assert_eq!(take(), ["pods: held up by handlers first, second, which are full"]);
+    hand.tell(IoEvent::Tick);
+    run(&mut one);
+    hand.tell(IoEvent::Tick);
+    assert_eq!(informer.held_up_by(), [second.name()]);
+    assert!(take().is_empty(), "it is held up as before");
+    second.remove();
+    hand.tell(IoEvent::Tick);
+    assert_eq!(take(), ["pods: held up no more"]);
+
+    // What was read in the meantime fills the first one again, or more does.
+    hand.update(15..=30);
+    assert_eq!(take(), ["pods: held up by handler first, which is full"]);
+    assert_eq!(informer.held_up_by(), [first.name()]);
+    hand.tell(IoEvent::Stop);
+    assert!(take().is_empty() && hand.drive.is_stopped(), "it does not go on");
+}
+
 /// Handlers come and go on threads of their own while the world changes: each sees a legal chain from the initial state to
 /// the end.
 #[test]

@@ -65,6 +65,11 @@ impl Client {
         Client::connect(Config::load_default()?)
     }
 
+    /// A client of no server: see [`Config::offline`].
+    pub(crate) fn offline() -> Self {
+        Client::connect(Config::offline()).expect("what has no server, certificate or token cannot be wrong about one")
+    }
+
     /// How long each call may take, from name resolution to the last byte; [`DEFAULT_TIMEOUT`] otherwise.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -177,7 +182,10 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "client of {}", self.config().server)
+        match self.config().is_offline() {
+            true => f.write_str("client of no server"),
+            false => write!(f, "client of {}", self.config().server),
+        }
     }
 }
 

@@ -150,6 +150,33 @@ impl Factory {
         Factory { _owner: Arc::new(Owner(Arc::clone(&inner))), inner }
     }
 
+    /// A factory without a server: for a program, or a test, whose informers are all [fed](Self::fed).
+    ///
+    /// ```
+    /// use informer_blocking::{DynamicObject, Factory, FedSpec, Resource};
+    ///
+    /// let factory = Factory::offline();
+    /// let pods: Resource = "pods".parse()?;
+    /// let (informer, feeder) = factory.fed(FedSpec::<DynamicObject>::of(pods))?;
+    /// assert!(informer.lister().is_empty());
+    ///
+    /// let services = factory.lease::<DynamicObject>(informer_blocking::InformerSpec::of("services".parse()?));
+    /// assert!(services.unwrap_err().to_string().starts_with("services: the factory has no server to read from"));
+    /// # drop(feeder);
+    /// # Ok::<(), informer_blocking::Error>(())
+    /// ```
+    ///
+    /// Asked for an informer that reads from a server, it says [`Error::Offline`]; so does, in words, each call of its
+    /// [client](Self::client).
+    pub fn offline() -> Self {
+        Factory::offline_with(FactoryOptions::default())
+    }
+
+    /// The same with an observer, for example.
+    pub fn offline_with(options: FactoryOptions) -> Self {
+        Factory::with_options(Client::offline(), options)
+    }
+
     /// The client that it was made with.
     pub fn client(&self) -> &Client {
         &self.inner.client
@@ -189,7 +216,7 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is one with other options; if the factory was stopped.
+    /// If there is one with other options; if the factory was stopped; if it [has no server](Self::offline).
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner.core.informer(spec)?, Arc::clone(&self.inner)))
     }
@@ -211,11 +238,11 @@ impl Factory {
     /// A controller, tested without a server:
     ///
     /// ```
-    /// use informer_blocking::{Change, Client, Config, Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome};
+    /// use informer_blocking::{Change, Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome};
     /// use informer_blocking::{Resource, Version, generation_changed};
     /// use std::time::Duration;
     ///
-    /// let factory = Factory::new(Client::connect(Config::from_url("http://127.0.0.1:1")?)?); // nobody is there
+    /// let factory = Factory::offline();
     /// let resource = Resource::namespaced("apps", "v1", "deployments", "Deployment");
     /// let deployment = |version: u32, replicas: u32| {
     ///     let json = format!(

@@ -56,6 +56,11 @@ impl Client {
         Client::connect(Config::load_default()?)
     }
 
+    /// A client of no server: see [`Config::offline`].
+    pub(crate) fn offline() -> Self {
+        Client::connect(Config::offline()).expect("what has no server, certificate or token cannot be wrong about one")
+    }
+
     /// How long each call of its APIs may take, with all that belongs to it; [`DEFAULT_TIMEOUT`] otherwise.
     #[must_use]
     pub fn timeout(mut self, within: Duration) -> Self {
@@ -182,7 +187,10 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "client of {}", self.config().server)
+        match self.config().is_offline() {
+            true => f.write_str("client of no server"),
+            false => write!(f, "client of {}", self.config().server),
+        }
     }
 }
 

@@ -189,6 +189,33 @@ impl Factory {
         Factory(Arc::new(Owner(Arc::new(inner))))
     }
 
+    /// A factory without a server: for a program, or a test, whose informers are all [fed](Self::fed).
+    ///
+    /// ```
+    /// use informer_tokio::{DynamicObject, Factory, FedSpec, Resource};
+    ///
+    /// let factory = Factory::offline();
+    /// let pods: Resource = "pods".parse()?;
+    /// let (informer, feeder) = factory.fed(FedSpec::<DynamicObject>::of(pods))?;
+    /// assert!(informer.lister().is_empty());
+    ///
+    /// let services = factory.lease::<DynamicObject>(informer_tokio::InformerSpec::of("services".parse()?));
+    /// assert!(services.unwrap_err().to_string().starts_with("services: the factory has no server to read from"));
+    /// # drop(feeder);
+    /// # Ok::<(), informer_tokio::Error>(())
+    /// ```
+    ///
+    /// Asked for an informer that reads from a server, it says [`Error::Offline`]; so does, in words, each call of its
+    /// [client](Self::client).
+    pub fn offline() -> Self {
+        Factory::offline_with(FactoryOptions::default())
+    }
+
+    /// The same with an observer, for example.
+    pub fn offline_with(options: FactoryOptions) -> Self {
+        Factory::with_options(Client::offline(), options)
+    }
+
     /// The client that it was made with.
     pub fn client(&self) -> &Client {
         &self.inner().client
@@ -230,7 +257,7 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is an informer of this scope with other options; if the factory was stopped.
+    /// If there is an informer of this scope with other options; if the factory was stopped; if it [has no server](Self::offline).
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
     }
@@ -252,13 +279,13 @@ impl Factory {
     /// A controller, tested without a server:
     ///
     /// ```
-    /// use informer_tokio::{Change, Client, Config, Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome};
+    /// use informer_tokio::{Change, Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome};
     /// use informer_tokio::{Resource, Version, generation_changed};
     /// use std::time::Duration;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let factory = Factory::new(Client::connect(Config::from_url("http://127.0.0.1:1")?)?); // nobody is there
+    /// let factory = Factory::offline();
     /// let resource = Resource::namespaced("apps", "v1", "deployments", "Deployment");
     /// let deployment = |version: u32, replicas: u32| {
     ///     let json = format!(
@@ -398,7 +425,7 @@ impl Factory {
 
 impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "factory of {}", self.inner().core.config().server)
+        write!(f, "factory of a {:?}", self.client())
     }
 }
 

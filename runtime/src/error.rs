@@ -43,6 +43,8 @@ pub enum Error {
     /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list; or a saved
     /// state is, or is of another collection.
     Unreadable(Box<dyn std::error::Error + Send + Sync>),
+    /// An informer of this collection was to read it from a server, and its factory has [none](crate::Config::offline).
+    Offline(String),
     /// What an informer was fed by hand was not taken.
     NotFed(Refusal),
     /// The API server said no.
@@ -127,6 +129,10 @@ impl fmt::Display for Error {
             Error::Conflict(conflict) => conflict.fmt(f),
             Error::Index(error) => error.fmt(f),
             Error::Unreadable(error) => error.fmt(f),
+            Error::Offline(subject) => write!(
+                f,
+                "{subject}: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
+            ),
             Error::NotFed(why) => why.fmt(f),
             Error::Api(status) => write!(f, "the API server refused: {status}"),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
@@ -156,6 +162,7 @@ impl std::error::Error for Error {
             | Error::WouldDeadlock { .. }
             | Error::Stopped
             | Error::StillRunning(_)
+            | Error::Offline(_)
             | Error::NotFed(_) => None,
         }
     }

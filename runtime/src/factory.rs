@@ -11,6 +11,7 @@ use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, sy
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Signal};
+use informer_core::factory::Scope;
 use informer_core::wire::Request;
 use std::io;
 use std::time::Instant;
@@ -161,8 +162,10 @@ impl FactoryCore {
     ///
     /// # Errors
     ///
-    /// If there is one with other options; if the factory was stopped.
+    /// If there is one with other options; if the factory was stopped; [`Error::Offline`] if there
+    /// [is no server](Config::offline).
     pub fn informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<InformerHandle<T>, Error> {
+        self.refuse_offline(&spec)?;
         self.roster.informer(spec, &self.shared, false)
     }
 
@@ -173,9 +176,17 @@ impl FactoryCore {
     ///
     /// As [`informer`](Self::informer).
     pub fn lease<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<(InformerHandle<T>, Lease), Error> {
+        self.refuse_offline(&spec)?;
         let handle = self.roster.informer(spec, &self.shared, true)?;
         let lease = Lease::counted(&handle);
         Ok((handle, lease))
+    }
+
+    fn refuse_offline<T>(&self, spec: &InformerSpec<T>) -> Result<(), Error> {
+        match self.config.is_offline() {
+            true => Err(Error::Offline(Scope::of(&spec.config.reflector).to_string())),
+            false => Ok(()),
+        }
     }
 
     /// An informer that is given its objects by hand, and what gives them: see [`crate::feeder`]. It can be fed at once; the

@@ -41,7 +41,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// As [`Config::authorization`].
+    /// As [`Config::authorization`]; if there [is no server](Config::offline).
     pub fn request(config: &Config, request: &Request) -> Result<Self, Error> {
         let (verb, target, refresh) = (request.verb, request.target(), request.refresh_credentials);
         let mut outgoing = Self::new(config, verb, &target, [request.accept, request.accept_encoding], refresh)?;
@@ -54,7 +54,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// As [`Config::authorization`].
+    /// As [`Config::authorization`]; if there [is no server](Config::offline).
     pub fn call(config: &Config, request: &ApiRequest, refresh: bool) -> Result<Self, Error> {
         let accepts = ["application/json", "identity"];
         let mut outgoing = Self::new(config, request.verb, &request.target, accepts, refresh)?;
@@ -73,6 +73,14 @@ impl Outgoing {
             reason: format!("the request cannot be written: {source}"),
             source: Some(source.into()),
         };
+        if config.is_offline() {
+            return Err(Error::Transport {
+                request: format!("{} {target}", verb.method()),
+                reason: "nothing was sent, as this client has no server: connect one with a Config that names it"
+                    .into(),
+                source: None,
+            });
+        }
         let server = &config.server;
         let url = format!("{}://{}{}", server.scheme().as_str(), server.authority(), server.target(target));
         let [accept, accept_encoding] = accepts;

@@ -39,6 +39,7 @@ pub(crate) fn config(around: &Surroundings) -> Result<Config, ConfigError> {
         http_version: HttpVersion::default(),
         pings: Pings::default(),
         origin: format!("service account {mount:?}"),
+        offline: false,
     })
 }
 

@@ -224,8 +224,17 @@ impl Merged {
             .map_err(|error| error.at(format!("{}: cluster {cluster_name:?}", self.place(cluster_file))))?;
         let namespace = given(context.namespace).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
         let (http_version, pings) = (HttpVersion::default(), Pings::default());
-        let mut config =
-            Config { server, tls, token: TokenSource::None, basic: None, namespace, http_version, pings, origin };
+        let mut config = Config {
+            server,
+            tls,
+            token: TokenSource::None,
+            basic: None,
+            namespace,
+            http_version,
+            pings,
+            origin,
+            offline: false,
+        };
         // client-go reads no credentials for a server without TLS, so nothing of them can be wrong either.
         if let Some((user, number, entry)) = user
             && config.server.is_tls()

@@ -67,6 +67,8 @@ pub struct Config {
     pub pings: Pings,
     /// Where this came from, in words: errors start with it.
     pub origin: String,
+    /// There is no server.
+    pub(crate) offline: bool,
 }
 
 /// A user and a password.
@@ -98,7 +100,25 @@ impl Config {
             http_version: HttpVersion::default(),
             pings: Pings::default(),
             origin,
+            offline: false,
         })
+    }
+
+    /// No server at all: for a factory whose informers are all [fed](crate::factory::FactoryCore::fed). Whatever would be
+    /// sent is an error that says so, and nothing is looked up or connected.
+    ///
+    /// # Panics
+    ///
+    /// Never: the address in its place can be read.
+    pub fn offline() -> Self {
+        // A name that never resolves (RFC 6761), should anybody look at the address.
+        let config = Config::from_url("http://offline.invalid").expect("an address that can be read");
+        Config { origin: "no server".to_owned(), offline: true, ..config }
+    }
+
+    /// True if this is [no server](Self::offline).
+    pub fn is_offline(&self) -> bool {
+        self.offline
     }
 
     /// The context called `context`, or the current one, of the kubeconfig at `path` (YAML or JSON).
@@ -263,6 +283,9 @@ impl Config {
     /// is `HTTPS_PROXY`, or `HTTP_PROXY` for an http server, unless `NO_PROXY` names the server or it is on this machine. A
     /// factory tells its observer ([`Observed::Ignored`](crate::observe::Observed::Ignored)).
     pub fn ignored(&self) -> Vec<String> {
+        if self.is_offline() {
+            return Vec::new();
+        }
         proxy::ignored(&self.server, |name| std::env::var(name).ok()).into_iter().collect()
     }
 

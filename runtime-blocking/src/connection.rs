@@ -11,7 +11,7 @@
 //! then it is left behind, counted no more, and ends by itself when the time for the connect is over; it runs no code
 //! of the user's and delivers nothing.
 
-use crate::factory::Inner;
+use crate::factory::{Inner, instant};
 use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
@@ -19,10 +19,10 @@ use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::factory::Life;
 use informer_runtime::fault::Fault;
+use informer_runtime::guard;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
-use std::time::Instant;
 
 /// Bytes of one connection that the driver has not taken yet, beyond which its reader waits.
 pub(crate) const MAX_UNTAKEN: usize = 1024 * 1024;
@@ -127,7 +127,13 @@ struct Reader {
 
 impl Reader {
     fn run(self, request: &Request) {
-        let end = self.talk(request).map_or_else(Fault::into_end, |()| End::Closed);
+        self.report(|reader| reader.talk(request));
+    }
+
+    /// However the talk ends, also by a panic: the machine would wait for an answer that nobody brings.
+    fn report(self, talk: impl FnOnce(&Self) -> Result<(), Fault>) {
+        let talked = guard::call(|| talk(&self)).unwrap_or_else(|panic| Err(Fault::panicked(&panic)));
+        let end = talked.map_or_else(Fault::into_end, |()| End::Closed);
         self.push(Event::End(end));
     }
 
@@ -135,7 +141,7 @@ impl Reader {
         let transport = &self.inner.client.transport;
         self.inner.core.ask_gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         let outgoing = Outgoing::request(&transport.config, request)?;
-        let limits = Limits { connect: Instant::now() + request.connect_within, answer: None };
+        let limits = Limits { connect: instant(request.connect_within), answer: None };
         let mut answer = transport.exchange(&outgoing, &limits, self)?;
         self.push(Event::Head(std::mem::take(&mut answer.head)));
         loop {
@@ -228,7 +234,30 @@ mod tests {
     use informer_runtime::http1::BUFFER;
     use informer_runtime::sync::OnceLock;
     use informer_sim::{Served, Server};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_panics_over_a_request_ends_it_with_the_text_of_the_panic() {
+        let factory = Factory::offline();
+        let state = State {
+            socket: None,
+            untaken: 0,
+            full: false,
+            paused: false,
+            cancelled: false,
+            told_connected: false,
+            life: Some((factory.inner.core.lives().enter(), None)),
+        };
+        let link = Arc::new(Link { state: Mutex::new(state), changed: Condvar::new() });
+        let reader = Reader { inner: Arc::clone(&factory.inner), link, name: (0, RequestId(7)) };
+        // Without a line on stderr.
+        reader.report(|_| std::panic::resume_unwind(Box::new("no luck")));
+        let mut told = factory.inner.inbox.take();
+        let Some(((0, RequestId(7)), Event::End(End::Broken(text)))) = told.pop_front() else { panic!("no end") };
+        assert_eq!(text, "what carries out the request panicked: no luck");
+        assert!(told.is_empty());
+        factory.stop(Duration::from_secs(2)).unwrap();
+    }
 
     #[test]
     fn a_driver_that_takes_nothing_bounds_what_is_read() {

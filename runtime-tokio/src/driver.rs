@@ -20,6 +20,7 @@ use informer_core::reflector::End;
 use informer_core::wire::{Head, Request, RequestId};
 use informer_runtime::driver::{Drive, GATHER, IoAction, IoEvent};
 use informer_runtime::fault::Fault;
+use informer_runtime::guard::guarded;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
 use std::collections::BTreeMap;
@@ -159,10 +160,12 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
 async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Report>, paused: watch::Receiver<bool>) {
     let _leave = Leave(&runtime);
     let id = request.id;
-    let end = match Box::pin(ask(&runtime, request, &events)).await {
-        Ok((answer, is_watch)) => read(&runtime, id, answer, is_watch, &events, paused).await,
-        Err(fault) => Err(fault),
-    };
+    let exchanged = guarded(async {
+        let (answer, is_watch) = Box::pin(ask(&runtime, request, &events)).await?;
+        read(&runtime, id, answer, is_watch, &events, paused).await
+    });
+    // Else the machine would wait for an answer that nobody brings.
+    let end = exchanged.await.unwrap_or_else(|panic| Err(Fault::panicked(&panic)));
     let end = end.map_or_else(Fault::into_end, |()| End::Closed);
     // The inbox is gone if the driver is, and then nobody asks.
     let _ = events.send(Box::new(Event::End(id, end))).await;

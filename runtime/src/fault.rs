@@ -36,6 +36,11 @@ impl Fault {
         Fault { refused: false, text: text.to_string(), source: None }
     }
 
+    /// Whoever carried the exchange out panicked with this text.
+    pub fn panicked(text: &str) -> Self {
+        Fault::broken(format_args!("what carries out the request panicked: {text}"))
+    }
+
     /// With the error that the text is about.
     #[must_use]
     pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -1,0 +1,33 @@
+//! What panics where a request is carried out costs that request and no more.
+
+use informer_tokio::core::informer::Notice;
+use informer_tokio::{Client, Config, DynamicObject, Factory, FactoryOptions, Failure, Observed, Resource};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::unbounded_channel;
+
+#[test]
+fn a_request_whose_task_panics_has_failed_with_the_text_of_the_panic_and_is_retried() {
+    // One cannot open a socket in it, and tokio says so with a panic.
+    let without_io = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    without_io.block_on(async {
+        let (tell, mut told) = unbounded_channel::<Failure>();
+        let observer = Arc::new(move |observed: &Observed<'_>| {
+            if let Observed::Notice { notice: Notice::Failure(failure), .. } = observed {
+                let _ = tell.send(failure.clone());
+            }
+        });
+        let client = Client::connect(Config::from_url("http://127.0.0.1:1").unwrap()).unwrap();
+        let factory = Factory::with_options(client, FactoryOptions::observed(observer));
+        let pods = factory.informer_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+        factory.start();
+        // The first is of the streaming list, the others are of the paged one.
+        for repeats in [0, 0, 1] {
+            let failure = told.recv().await.expect("an informer that goes on");
+            assert!(failure.message.contains("panicked: ") && failure.message.contains("IO"), "{failure}");
+            assert!(failure.repeats == repeats && failure.retry_in.is_some(), "{failure}");
+        }
+        assert!(pods.last_failure().is_some());
+        factory.stop(Duration::from_secs(60)).await.unwrap();
+    });
+}

@@ -176,7 +176,8 @@ fn watch(core: &ControllerCore) {
     }
 }
 
-/// A controller whose workers run. Dropping it leaves them; the factory's stop ends them.
+/// A controller whose workers run. Dropping it leaves them, and keeping it does not: the factory's stop ends them, and so
+/// does the drop of the last [`Factory`](crate::Factory).
 pub struct RunningController {
     core: Arc<ControllerCore>,
     lives: Arc<Lives>,
@@ -197,6 +198,12 @@ impl RunningController {
     pub fn wait(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait()")?;
         self.lives.wait_none(instant(within))
+    }
+
+    /// True if its workers have ended: after a [`stop`](Self::stop) or its factory's, and after the last
+    /// [`Factory`](crate::Factory) was dropped, which stops all that it has. It does not start again.
+    pub fn is_stopped(&self) -> bool {
+        self.lives.count() == 0
     }
 
     /// What the controller has done so far.

@@ -1,9 +1,9 @@
 //! An informer that is fed by hand, with the adapter's threads around it.
 
 use informer_blocking::{
-    Change, Client, Config, Factory, FedSpec, HandlerOptions, Key, Notification, Obj, Refusal, Resource,
+    Change, Controller, DynamicObject, Factory, FedSpec, HandlerOptions, InformerSpec, Key, Notification, Obj, Outcome,
+    Refusal, Resource, Uid, Version,
 };
-use informer_blocking::{Uid, Version};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn next(told: &Receiver<String>) -> String {
 
 #[test]
 fn handlers_are_told_of_what_is_fed_and_of_what_happens_while_nobody_feeds_and_all_of_it_ends() {
-    let factory = Factory::new(Client::connect(Config::from_url("http://127.0.0.1:1").unwrap()).unwrap());
+    let factory = Factory::offline();
     let lights = Resource::namespaced("example.com", "v1", "lights", "Light");
     let (informer, feeder) = factory.fed(FedSpec::<u32>::of(lights)).unwrap();
     let handler = |options: HandlerOptions| {
@@ -46,4 +46,38 @@ fn handlers_are_told_of_what_is_fed_and_of_what_happens_while_nobody_feeds_and_a
     assert_eq!(refused.why, Refusal::Stopped, "who keeps a feeder holds up no stop");
     assert!(first.recv().is_err(), "the handler is gone");
     assert_eq!(informer.lister().len(), 1);
+}
+
+#[test]
+fn a_factory_without_a_server_says_so_to_who_asks_it_for_more_than_what_is_fed() {
+    let factory = Factory::offline();
+    let pods: Resource = "pods".parse().unwrap();
+    let error = factory.try_informer(InformerSpec::<DynamicObject>::of(pods.clone())).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "pods: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
+    );
+    let error = factory.client().api_of::<DynamicObject>(pods).get(&Key::new("web", "a")).unwrap_err().to_string();
+    assert!(
+        error.starts_with("GET /api/v1/namespaces/web/pods/a: nothing was sent, as this client has no server"),
+        "{error}"
+    );
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    factory.stop(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_controller_says_that_it_stopped_when_the_last_factory_was_dropped() {
+    let factory = Factory::offline();
+    let (pods, feeder) = factory.fed(FedSpec::<DynamicObject>::of("pods".parse().unwrap())).unwrap();
+    let running = Controller::new(pods).start(|_, _| Ok(Outcome::done()));
+    factory.start();
+    let clone = factory.clone();
+    drop(factory);
+    assert!(!running.is_stopped());
+    drop(clone);
+    running.wait(PATIENCE).unwrap();
+    assert!(running.is_stopped());
+    drop(feeder);
 }

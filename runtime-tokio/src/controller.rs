@@ -199,7 +199,8 @@ async fn watch(core: Arc<ControllerCore>) {
     }
 }
 
-/// A controller that was started. Dropping this leaves it running.
+/// A controller that was started. Dropping this leaves it running, and keeping it does not: with the last
+/// [`Factory`](crate::Factory) it stops.
 #[derive(Clone)]
 pub struct RunningController {
     core: Arc<ControllerCore>,
@@ -220,6 +221,12 @@ impl RunningController {
     pub async fn wait(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait()")?;
         wait_none(&self.workers, within).await
+    }
+
+    /// True if its workers have ended: after a [`stop`](Self::stop) or its factory's, and after the last
+    /// [`Factory`](crate::Factory) was dropped, which stops all that it has. It does not start again.
+    pub fn is_stopped(&self) -> bool {
+        self.workers.count() == 0
     }
 
     /// What the controller has done so far.

@@ -1,9 +1,9 @@
 //! An informer that is fed by hand, with the adapter's tasks around it.
 
 use informer_tokio::{
-    Change, Client, Config, Factory, FedSpec, HandlerOptions, Key, Notification, Obj, Overflow, Refusal,
+    Change, Controller, DynamicObject, Factory, FedSpec, HandlerOptions, InformerSpec, Key, Notification, Obj, Outcome,
+    Overflow, Refusal, Resource, Uid, Version,
 };
-use informer_tokio::{Resource, Uid, Version};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -11,10 +11,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn light(name: &str, version: u32) -> Obj<u32> {
     Obj::new(Key::new("hall", name), Uid::new(name), Version::new(&version.to_string()), version)
-}
-
-fn factory() -> Factory {
-    Factory::new(Client::connect(Config::from_url("http://127.0.0.1:1").unwrap()).unwrap())
 }
 
 fn lights() -> FedSpec<u32> {
@@ -27,7 +23,7 @@ async fn next(told: &mut UnboundedReceiver<String>) -> String {
 
 #[tokio::test]
 async fn handlers_are_told_of_what_is_fed_and_of_what_happens_while_nobody_feeds_and_all_of_it_ends() {
-    let factory = factory();
+    let factory = Factory::offline();
     let (informer, feeder) = factory.fed(lights()).unwrap();
     let handler = |options: HandlerOptions| {
         let (tell, told) = unbounded_channel();
@@ -59,7 +55,7 @@ async fn handlers_are_told_of_what_is_fed_and_of_what_happens_while_nobody_feeds
 
 #[tokio::test]
 async fn a_task_that_feeds_a_slow_handler_waits_for_its_room() {
-    let factory = factory();
+    let factory = Factory::offline();
     let (informer, feeder) = factory.fed(lights()).unwrap();
     let options = HandlerOptions::named("slow").with_overflow(Overflow::Pause { limit: 10 });
     let (tell, mut told) = unbounded_channel();
@@ -90,4 +86,43 @@ async fn a_task_that_feeds_a_slow_handler_waits_for_its_room() {
         assert_eq!(next(&mut told).await, wanted);
     }
     factory.stop(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_factory_without_a_server_says_so_to_who_asks_it_for_more_than_what_is_fed() {
+    let factory = Factory::offline();
+    let pods: Resource = "pods".parse().unwrap();
+    let error = factory.try_informer(InformerSpec::<DynamicObject>::of(pods.clone())).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "pods: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
+    );
+    let api = factory.client().api_of::<DynamicObject>(pods);
+    let error = api.get(&Key::new("web", "a")).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("GET /api/v1/namespaces/web/pods/a: nothing was sent, as this client has no server"),
+        "{error}"
+    );
+    factory.start();
+    factory.synced(PATIENCE).await.unwrap();
+    factory.stop(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_controller_says_that_it_stopped_when_the_last_factory_was_dropped() {
+    for is_started in [true, false] {
+        let factory = Factory::offline();
+        let (pods, feeder) = factory.fed(FedSpec::<DynamicObject>::of("pods".parse().unwrap())).unwrap();
+        let running = Controller::new(pods).start(|_, _| async { Ok(Outcome::done()) });
+        if is_started {
+            factory.start();
+        }
+        let clone = factory.clone();
+        drop(factory);
+        assert!(!running.is_stopped());
+        drop(clone);
+        running.wait(PATIENCE).await.unwrap();
+        assert!(running.is_stopped());
+        drop(feeder);
+    }
 }

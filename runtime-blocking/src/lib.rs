@@ -28,9 +28,9 @@
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
-//! | a cache of your own objects, or a test without a server | [`Factory::fed`] |
+//! | a cache of your own objects, or a test without a server | [`Factory::fed`], of a [`Factory::offline`] |
 //! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
-//! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by) |
+//! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by), [`Observed::HeldUp`] |
 //! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
 //! | to see what fails | [`FactoryOptions::observed`] with [`Observed::is_failure`], or the feature `tracing` |
 //!
@@ -120,30 +120,38 @@ pub use runtime::acknowledged::Items;
 pub use runtime::events::Events;
 
 pub use informer_core::controller::{
-    Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
+    Counts, Finished, Itself, Keys, Mapped, Mapper, Outcome, Overdue, OwnerOf, OwnerScopeError, Predicate,
+    ReconcileError, Verdict, Vote, When, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
+pub use informer_core::factory::Conflict;
 pub use informer_core::fed::Change;
-pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated};
+pub use informer_core::fifo::QueueKind;
+pub use informer_core::informer::Notice;
+pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated, RingStats};
+pub use informer_core::lister::{Objects, TokenError};
 pub use informer_core::object::{
-    DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
-    VersionRef,
+    DecodeError, DynamicObject, Identity, Key, KeyError, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerRef,
+    OwnerReference, ParseResourceError, Resource, StringMap, Uid, UidRef, Version, VersionRef,
 };
+pub use informer_core::overlay::{OverlayError, Settled};
 pub use informer_core::queue::Limiter;
 pub use informer_core::reflector::{Failure, ListStrategy, Phase, Tuning};
-pub use informer_core::saved::Saved;
-pub use informer_core::selector::{FieldSelector, LabelSelector};
-pub use informer_core::store::{IndexValue, Seen};
+pub use informer_core::saved::{Saved, SavedError};
+pub use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
+pub use informer_core::store::{IndexError, IndexValue, IndexValues, Seen, Snapshot, Store};
+pub use informer_core::wire::{Limits, Request, Status};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
-pub use informer_runtime::config::{HttpVersion, Pings};
+pub use informer_runtime::config::{ConfigError, ConfigErrorKind, HttpVersion, Pings, Secret, TokenSource};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::feeder::{FedSpec, Feeder, Refusal, Refused};
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};
-pub use informer_runtime::observe::{Observed, Observer};
+pub use informer_runtime::mutation::MutationCheck;
+pub use informer_runtime::observe::{Gate, Observed, Observer, WallClock};
 pub use informer_runtime::own_writes::OwnWrites;
 pub use informer_runtime::pages::{Page, PageToken, Pages};
 pub use informer_runtime::roster::Leased;

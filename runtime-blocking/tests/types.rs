@@ -1,8 +1,13 @@
 //! What the compiler promises to users: every public type may cross threads.
 
+use informer_blocking::core::controller::Any;
 use informer_blocking::{
-    Api, Client, Config, Context, Controller, DynamicObject, Error, Events, Factory, FactoryOptions, HandlerOptions,
-    Index, Informer, InformerSpec, Item, ItemOptions, Items, Lagging, Lister, Registration, RunningController,
+    Api, Client, Config, ConfigError, Conflict, Context, Controller, DecodeError, DynamicObject, Error, Events,
+    Factory, FactoryOptions, HandlerOptions, Index, IndexError, Informer, InformerSpec, Item, ItemOptions, Items, Key,
+    KeyError, LabelSelector, Lagging, Lister, Mapper, MutationCheck, Notice, Obj, Object, ObjectMeta, Objects,
+    Observed, OverlayError, OwnWrites, OwnerOf, OwnerRef, OwnerReference, Page, ParseResourceError, Predicate,
+    QueueKind, Registration, Resource, RingStats, RunningController, SavedError, SelectorError, Settled, Snapshot,
+    Status, StringMap, TokenError, When,
 };
 
 fn crosses_threads<T: Send + Sync + 'static>() {}
@@ -18,6 +23,49 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<(Lagging, Error)>();
     fn sends<T: Send + 'static>() {}
     sends::<Controller<DynamicObject>>();
+}
+
+/// Who keeps what a call answers, or writes a function around a call, names its types from the root of this crate.
+#[test]
+fn what_public_signatures_name_is_at_the_root() {
+    type D = DynamicObject;
+    // The compiler says all there is to say: each of these is a call of the crate, with its types.
+    let _: fn(&[u8], &Resource) -> Result<D, DecodeError> = D::decode;
+    let _: fn(&Lister<D>) -> Objects<D> = Lister::list;
+    let _: fn(&Lister<D>) -> Snapshot<D> = Lister::snapshot;
+    let _: fn(&Lister<D>, &str, usize) -> Result<Page<D>, TokenError> = Lister::page_after;
+    let _: fn(&Index<D>, &str) -> Result<Objects<D>, IndexError> = Index::try_get;
+    let _: fn(&OwnWrites<D>, Obj<D>) -> Result<bool, OverlayError> = OwnWrites::put;
+    let _: fn(&OwnWrites<D>) -> Vec<Settled<D>> = OwnWrites::settle;
+    let _: fn(&Registration) -> RingStats = Registration::stats;
+    let _: fn(InformerSpec<D>, QueueKind) -> InformerSpec<D> = InformerSpec::queue;
+    let _: fn(InformerSpec<D>, MutationCheck<D>) -> InformerSpec<D> = InformerSpec::check_mutations;
+    let _: fn(Vec<OwnerReference>, StringMap) -> ObjectMeta =
+        |owner_references, labels| ObjectMeta { owner_references, labels, ..ObjectMeta::default() };
+    let _: fn(OwnerRef<'_>) -> String = |owner| owner.name.to_string();
+    let _: fn(&Observed<'_>) -> Option<Notice> = |observed| match observed {
+        Observed::Notice { notice, .. } => Some((*notice).clone()),
+        _ => None,
+    };
+    let _: fn(Error) -> Option<Status> = |error| match error {
+        Error::Api(status) => Some(status),
+        _ => None,
+    };
+    let _: fn(&str) -> Result<Key, KeyError> = str::parse;
+    let _: fn(&str) -> Result<Resource, ParseResourceError> = str::parse;
+    let _: fn(&str) -> Result<LabelSelector, SelectorError> = str::parse;
+    let _: fn(&str) -> Result<Config, ConfigError> = Config::from_url;
+    let _: fn(SavedError) -> Error = Error::from;
+    let _: fn(Conflict) -> Error = Error::from;
+    fn filtered<T: Object, P: Predicate<T>, M: Mapper<T>>(
+        all: Controller<T>,
+        of: &Informer<T>,
+        passes: P,
+        map: M,
+    ) -> Controller<T> {
+        all.when(passes).watches(of, map)
+    }
+    let _ = filtered::<D, When<Any>, OwnerOf>;
 }
 
 #[test]

@@ -65,9 +65,14 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Which request it was about, its informer or its caller says.
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Fault::broken(&error).because(error)
+        match error {
+            Error::Transport { reason, source, .. } => Fault { refused: false, text: reason, source },
+            #[allow(clippy::wildcard_enum_match_arm)] // all others are a text and no request
+            error => Fault::broken(&error).because(error),
+        }
     }
 }
 
@@ -75,5 +80,23 @@ impl From<Error> for Fault {
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         Fault::broken(tls::explain(&error)).because(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::api::{ApiRequest, Call};
+    use informer_core::{Key, Resource};
+
+    #[test]
+    fn an_error_that_was_a_fault_on_its_way_names_its_request_once() {
+        let nodes = Resource::cluster("", "v1", "nodes", "Node");
+        let call = Call::new(ApiRequest::get(&nodes, &Key::new("", "n")).unwrap());
+        let unsent = call.outgoing(&Config::offline()).unwrap_err();
+        let text = unsent.to_string();
+        assert!(text.starts_with("GET /api/v1/nodes/n: nothing was sent, as this client has no server: "), "{text}");
+        assert_eq!(call.failed(unsent.into()).to_string(), text);
     }
 }

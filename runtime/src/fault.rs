@@ -68,10 +68,10 @@ impl fmt::Display for Fault {
 /// Which request it was about, its informer or its caller says.
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Transport { reason, source, .. } => Fault { refused: false, text: reason, source },
-            #[allow(clippy::wildcard_enum_match_arm)] // all others are a text and no request
-            error => Fault::broken(&error).because(error),
+        if let Error::Transport { reason, source, .. } = error {
+            Fault { refused: false, text: reason, source }
+        } else {
+            Fault::broken(&error).because(error)
         }
     }
 }

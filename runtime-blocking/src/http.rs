@@ -187,7 +187,7 @@ impl Wire {
                 self.drained = read < size;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => self.exchange.unreadable(error.into()),
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Connection {
                 if let Some(head) = self.exchange.head()? {
                     return Poll::Ready(Ok(head));
                 }
-                ready!(self.poll_move(cx))?;
+                ready!(self.poll_move(cx));
             }
         });
         match head.await {
@@ -55,12 +55,12 @@ impl Connection {
     }
 
     /// Writes what the connection takes of the request, and waits until something was read.
-    fn poll_move(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_move(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
             self.exchange.unsendable(error.into());
             self.unflushed = false;
         }
-        self.poll_read(cx).map_err(Fault::from)
+        self.poll_read(cx)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -78,16 +78,19 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut room = ReadBuf::new(self.exchange.space());
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut room);
         let filled = room.filled().len();
         match read {
             Poll::Ready(Ok(())) => self.exchange.filled(filled),
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.exchange.rest(),
+            Poll::Ready(Err(error)) => self.exchange.unreadable(error.into()),
+            Poll::Pending => {
+                self.exchange.rest();
+                return Poll::Pending;
+            }
         }
-        read
+        Poll::Ready(())
     }
 }
 
@@ -102,9 +105,7 @@ impl Body {
                     Ok(Part::Done) => return Poll::Ready(None),
                     Err(fault) => return Poll::Ready(Some(Err(fault))),
                 }
-                if let Err(fault) = ready!(connection.poll_move(cx)) {
-                    return Poll::Ready(Some(Err(fault)));
-                }
+                ready!(connection.poll_move(cx));
             }
         })
         .await

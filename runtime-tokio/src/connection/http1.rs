@@ -12,6 +12,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::unconstrained;
 
 /// One connection.
 pub(crate) struct Connection {
@@ -49,9 +50,11 @@ impl Connection {
         }
     }
 
-    /// Takes what came since the connection was used, such as its end.
+    /// Takes what came since the connection was used, such as its end. A task that has read much in its turn must see it,
+    /// too: to it tokio says that nothing has come.
     pub(super) async fn is_usable(&mut self) -> bool {
-        poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending() && self.exchange.is_idle())).await
+        let look = poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending() && self.exchange.is_idle()));
+        unconstrained(look).await
     }
 
     /// Writes what the connection takes of the request, and waits until something was read.
@@ -124,7 +127,9 @@ mod tests {
     use informer_core::Resource;
     use informer_runtime::Config;
     use informer_runtime::api::ApiRequest;
+    use std::pin::pin;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::task::coop::consume_budget;
 
     const MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
 
@@ -182,6 +187,70 @@ mod tests {
         let Err(lost) = open(Box::new(ours)).send(&write(1000)).await else { panic!("it is gone") };
         assert!(!lost.unread && lost.dead, "{}", lost.fault);
         server.await.unwrap();
+    }
+
+    /// What it is given, then a reset, then the end, as a socket of the system.
+    struct Reset(Vec<u8>, bool);
+
+    impl AsyncRead for Reset {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let answer = std::mem::take(&mut self.0);
+            room.put_slice(&answer);
+            if answer.is_empty() && !std::mem::replace(&mut self.1, true) {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Reset {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_reset_is_broken_however_often_it_is_asked_for() {
+        let (ours, mut theirs) = duplex(4096);
+        let server = tokio::spawn(async move {
+            theirs.read_exact(&mut [0; 100]).await.unwrap();
+            theirs.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").await.unwrap();
+        });
+        let Ok(Answer { body: super::super::Body::Http1(mut body), .. }) = open(Box::new(ours)).send(&write(1)).await
+        else {
+            panic!("an answer came")
+        };
+        server.await.unwrap();
+        body.0.stream = Box::new(Reset(b"and more".to_vec(), false));
+        for want in ["half", "and more"] {
+            assert_eq!(body.part().await.unwrap().unwrap(), want);
+        }
+        for _ in 0..2 {
+            assert!(body.part().await.expect("it did not end").is_err());
+        }
+        assert!(body.into_idle().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ended_is_found_by_a_task_that_has_used_up_its_turn() {
+        let (ours, theirs) = duplex(256);
+        let mut connection = open(Box::new(ours));
+        drop(theirs);
+        // What a task reads that reads much: from here on nothing is ready until it lets others run.
+        poll_fn(|cx| {
+            while pin!(consume_budget()).poll(cx).is_ready() {}
+            Poll::Ready(())
+        })
+        .await;
+        assert!(!connection.is_usable().await);
     }
 
     #[tokio::test]

@@ -217,6 +217,35 @@ fn an_answer_that_nobody_asked_for_is_never_that_of_the_next_request() {
     assert_eq!([(); 3].map(|()| read()), ["first", "second", "second"]);
 }
 
+/// Only TLS says whether a body without a length is complete: whoever stands between can end the socket anywhere.
+#[test]
+fn a_body_without_a_length_is_complete_if_tls_says_so() {
+    let ca = authority("right");
+    let config = ca.server(None);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream.unwrap());
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            let answer = String::from_utf8(answer_of("whole", 0)).unwrap();
+            let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+            write!(stream, "HTTP/1.1 200 OK\r\n\r\n{body}").unwrap();
+            if number == 0 {
+                stream.conn.send_close_notify();
+            }
+            stream.flush().unwrap();
+            stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+    });
+    let client = Client::connect(Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem)).unwrap();
+    let read = || client.get::<ConfigMap>(&Key::new("ns", "m"));
+    assert_eq!(read().unwrap().v(), "whole");
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("close_notify"), "{error}");
+}
+
 struct Folder(PathBuf);
 
 impl Folder {

@@ -299,7 +299,7 @@ impl Exchange {
             let kept = is_kept(version, answer.headers)
                 && status != 101
                 && !matches!(framing, Framing::Close)
-                && !is_framed_twice(answer.headers);
+                && !has_two_ends(method, status, answer.headers);
             let head = head(status, answer.headers.iter().map(|header| (header.name, header.value)));
             self.start += length;
             self.stage = Stage::Body { framing, kept };
@@ -462,11 +462,15 @@ fn framing(method: &Method, status: u16, version: u8, headers: &[httparse::Heade
     Ok(length.map_or(Framing::Close, Framing::Sized))
 }
 
-/// A length beside chunks does not count. Whoever stands between may have counted it, and take what comes next for part of
-/// this answer.
-fn is_framed_twice(headers: &[httparse::Header<'_>]) -> bool {
+/// A length beside chunks does not count, nor does a length or coding of an answer that has no body. Who sent it, or stands
+/// between, may count it all the same, and then what comes next is part of this answer.
+fn has_two_ends(method: &Method, status: u16, headers: &[httparse::Header<'_>]) -> bool {
     let has = |name: &str| headers.iter().any(|header| header.name.eq_ignore_ascii_case(name));
-    has("transfer-encoding") && has("content-length")
+    if matches!(status, 204 | 304) && method != Method::HEAD {
+        has("transfer-encoding") || members(headers, "content-length").any(|length| length != b"0")
+    } else {
+        has("transfer-encoding") && has("content-length")
+    }
 }
 
 /// RFC 9112, 9.3.

@@ -129,7 +129,7 @@ fn answers() -> impl Strategy<Value = Answer> {
             bytes.extend(format!("HTTP/1.{} 200 OK\r\n{connection}", u8::from(!old)).bytes());
             match kind {
                 0 => {
-                    let length = if counts { "content-length: 3\r\n" } else { "" };
+                    let length = if counts { "content-length: 0\r\n" } else { "" };
                     bytes.extend(format!("transfer-encoding: Chunked\r\n{length}\r\n").bytes());
                     for (content, extension, upper) in &chunks {
                         let size =
@@ -231,13 +231,18 @@ fn a_request_whose_head_is_too_large_is_not_sent() {
 
 #[test]
 fn answers_without_a_body_are_complete_with_their_head() {
-    for head in [
-        "204 No Content\r\ncontent-length: 5",
-        "304 Not Modified\r\ntransfer-encoding: chunked",
-        "200 OK\r\ncontent-length: 0",
+    for (head, kept) in [
+        ("204 No Content", true),
+        ("204 No Content\r\ncontent-length: 0", true),
+        ("304 Not Modified", true),
+        ("200 OK\r\ncontent-length: 0", true),
+        // What is sent as a body all the same would be taken for the next answer.
+        ("204 No Content\r\ncontent-length: 5", false),
+        ("304 Not Modified\r\ntransfer-encoding: chunked", false),
     ] {
         let (understood, exchange) = understand(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes());
-        assert!(understood.done && understood.body.is_empty() && exchange.is_idle(), "{head}");
+        assert!(understood.done && understood.body.is_empty(), "{head}");
+        assert_eq!(exchange.is_idle(), kept, "{head}");
     }
     let mut exchange = Exchange::new();
     let mut head = outgoing(&ApiRequest::get(&MAPS, &Key::new("ns", "m")).unwrap());

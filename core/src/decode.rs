@@ -454,9 +454,15 @@ impl<T> Indexers<T> {
         self.fresh_with(object, values)
     }
 
-    fn values(&self, object: &Obj<T>) -> AllValues {
+    /// What the store cannot read from the key.
+    pub(crate) fn values(&self, object: &Obj<T>) -> AllValues {
         let computed = self.list.iter().filter(|index| *index.source() != Source::Namespace);
         computed.map(|index| index.values(object)).collect()
+    }
+
+    /// False if the store reads all values from the key.
+    pub(crate) fn run_user_code(&self) -> bool {
+        self.list.iter().any(|index| *index.source() != Source::Namespace)
     }
 
     fn fresh_with(&self, object: Obj<T>, values: AllValues) -> Fresh<T> {

@@ -100,7 +100,7 @@ impl Fingerprint {
     /// The options of a configuration: all of it that is not the [`Scope`].
     pub fn of(config: &InformerConfig) -> Self {
         // What it begins with is no way to go on.
-        let InformerConfig { reflector, strict_decode, queue, in_flight_bytes, min_resync, preloaded: _ } = config;
+        let InformerConfig { reflector, strict_decode, queue, in_flight_bytes, min_resync, preloaded: _, fed } = config;
         let ReflectorConfig {
             resource: _,
             namespace: _,
@@ -113,6 +113,7 @@ impl Fingerprint {
             tuning,
         } = reflector;
         Fingerprint::default()
+            .with("source", if *fed { "fed by hand" } else { "a server" })
             .with("strict decode", strict_decode)
             .with("queue", queue)
             .with("list strategy", format_args!("{strategy:?}"))
@@ -333,7 +334,8 @@ mod tests {
     #[test]
     fn other_options_are_an_error_that_names_the_informer_and_the_option() {
         type Change = fn(&mut InformerConfig);
-        let changes: [(&str, Change); 9] = [
+        let changes: [(&str, Change); 10] = [
+            ("source", |config| config.fed = true),
             ("queue", |config| config.queue = QueueKind::DeltaFifo),
             ("strict decode", |config| config.strict_decode = true),
             ("list strategy", |config| config.reflector.strategy = ListStrategy::Paged),

@@ -75,6 +75,7 @@
 //! ```
 
 use crate::decode::{DecodeJob, Decoded, Item, Ticket, Trust};
+use crate::fed::{Fed, FedWork};
 use crate::fifo::{Queue, QueueKind};
 use crate::object::{Obj, Resource, Version};
 use crate::reflector::failure::subject;
@@ -100,6 +101,9 @@ pub const DECODE_BYTES: usize = 256 * 1024;
 /// and still take room.
 const WAITING_WORK: usize = 1024;
 
+/// Of a list that no attempt of the reflector has read.
+const NO_ATTEMPT: u64 = 0;
+
 /// The least resync period, client-go's, unless [configured](InformerConfig::min_resync): a smaller one is raised to it.
 pub const MIN_RESYNC: Duration = Duration::from_secs(1);
 
@@ -123,6 +127,8 @@ pub struct InformerConfig {
     pub min_resync: Duration,
     /// The driver's store was [preloaded](crate::store::Store::preload) with the state that this version stands for.
     pub preloaded: Option<Version>,
+    /// It is given its objects by hand ([`Input::Fed`]) and reads nothing: no request is ever sent.
+    pub fed: bool,
 }
 
 impl InformerConfig {
@@ -135,6 +141,7 @@ impl InformerConfig {
             min_resync: MIN_RESYNC,
             queue: QueueKind::default(),
             preloaded: None,
+            fed: false,
         }
     }
 }
@@ -142,7 +149,7 @@ impl InformerConfig {
 /// What a driver tells the machine.
 #[non_exhaustive]
 pub enum Input<'a, T> {
-    /// Begin.
+    /// Begin. What is [fed](Self::Fed) needs no beginning.
     Start,
     /// End for good: the request in flight is cancelled, nothing is sent any more, and no resync falls due.
     Stop,
@@ -176,6 +183,10 @@ pub enum Input<'a, T> {
     Decoded(Decoded<T>),
     /// A change is in the store; the answer to [`Output::Commit`].
     Committed(Receipt<T>),
+    /// A complete state or changes, given by hand. The first is a list; none is to be given while a handler is full
+    /// ([`Informer::is_held_up`]), so no more waits than was given before the outputs were taken. Nothing happens after a
+    /// stop.
+    Fed(Fed<T>),
     /// Time passed.
     Tick,
     /// The wall clock, as a span since the beginning of 1970. To be given before the start, and whenever it and the
@@ -206,7 +217,8 @@ pub enum Input<'a, T> {
         full: bool,
     },
     /// List the newest state again and decode all of it, whatever is cached: for a conversion that changed without any
-    /// object changing. Handlers are told of each object as an update. Nothing happens before the start.
+    /// object changing. Handlers are told of each object as an update. Nothing happens before the start, nor to an informer
+    /// that is fed.
     Refresh,
 }
 
@@ -276,7 +288,8 @@ struct Handler {
     full: bool,
 }
 
-enum Work {
+enum Work<T> {
+    Fed(Fed<T>),
     Decode(Ticket, RawBatch),
     Finish { attempt: u64, phase: Phase, version: Version, set_back: bool },
     Bookmark(Version),
@@ -311,7 +324,7 @@ pub struct Informer<T> {
     in_flight_bytes: usize,
     min_resync: Duration,
     clock: Clock,
-    work: VecDeque<Work>,
+    work: VecDeque<Work<T>>,
     /// Bytes in `work`, those that are being decoded included.
     waiting_bytes: usize,
     paused: Option<RequestId>,
@@ -330,6 +343,9 @@ pub struct Informer<T> {
     busy: Busy,
     handlers: Vec<Handler>,
     preloaded: bool,
+    fed: bool,
+    /// A list was fed.
+    begun: bool,
     populated: bool,
     /// Objects to be handed out as [`Output::Unwanted`].
     unwanted: Vec<Obj<T>>,
@@ -383,6 +399,8 @@ impl<T> Informer<T> {
             busy: Busy::No,
             handlers: Vec::new(),
             preloaded,
+            fed: config.fed,
+            begun: false,
             populated: false,
             unwanted: Vec::new(),
             outputs: VecDeque::new(),
@@ -390,9 +408,11 @@ impl<T> Informer<T> {
         }
     }
 
-    /// Where the reflector stands.
+    /// Where the reflector stands. An informer that is fed is idle until its first list is in the store, and watches from
+    /// then on.
     pub fn phase(&self) -> Phase {
-        self.reflector.phase()
+        let phase = self.reflector.phase();
+        if self.fed && self.populated && phase == Phase::Idle { Phase::Watching } else { phase }
     }
 
     /// How it stands with its server.
@@ -419,17 +439,22 @@ impl<T> Informer<T> {
     ///
     /// # Panics
     ///
-    /// If `Decoded` or `Committed` answers something that was not asked, or a handler's number is used twice: a
-    /// driver's mistakes.
+    /// If `Decoded` or `Committed` answers something that was not asked, a handler's number is used twice, or something is
+    /// fed that cannot be: a driver's mistakes.
     pub fn handle(&mut self, now: Time, input: Input<'_, T>) {
         let now = self.clock.advance(now);
         self.reflector.tick(now);
         self.resyncs(now);
         match input {
+            Input::Start if self.fed => {}
             Input::Start => self.reflector.start(now),
             Input::Stop => {
                 self.reflector.stop();
-                self.work.clear();
+                for work in self.work.drain(..) {
+                    if let Work::Fed(fed) = work {
+                        fed.give_up(&mut self.unwanted);
+                    }
+                }
                 self.waiting_bytes = 0;
                 self.unwanted.extend(core::mem::take(&mut self.staged).into_objects());
                 self.queue.clear(&mut self.unwanted);
@@ -457,6 +482,7 @@ impl<T> Informer<T> {
             }
             Input::Decoded(decoded) => self.decoded(decoded),
             Input::Committed(receipt) => self.committed(now, receipt),
+            Input::Fed(fed) => self.feed(fed),
             Input::Tick => {}
             Input::WallClock(unix) => self.reflector.wall_clock(now, unix),
             Input::AddHandler { id, resync } => self.add_handler(now, id, resync),
@@ -598,7 +624,7 @@ impl<T> Informer<T> {
             assert_eq!(read, None, "no body is read while a handler is full");
         }
         let decoding = if let Busy::Decoding { bytes, .. } = self.busy { bytes } else { 0 };
-        let of = |work: &Work| if let Work::Decode(_, batch) = work { batch.bytes_len() } else { 0 };
+        let of = |work: &Work<T>| if let Work::Decode(_, batch) = work { batch.bytes_len() } else { 0 };
         let waiting: usize = self.work.iter().map(of).sum();
         assert_eq!(waiting + decoding, self.waiting_bytes, "every byte that waits is counted once");
     }
@@ -665,7 +691,7 @@ impl<T> Informer<T> {
                 false
             }
             Work::Finish { attempt: finished, .. } => *finished != attempt,
-            Work::Decode(..) | Work::Bookmark(_) => true,
+            Work::Decode(..) | Work::Bookmark(_) | Work::Fed(_) => true,
         });
     }
 
@@ -720,7 +746,34 @@ impl<T> Informer<T> {
                 self.queue.bookmark(version);
                 true
             }
+            Some(Work::Fed(fed)) => {
+                match fed.into_work(&mut self.unwanted) {
+                    FedWork::Changes(items) => {
+                        items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
+                    }
+                    FedWork::List(staged, version) => {
+                        self.finished = Some((NO_ATTEMPT, Phase::Listing));
+                        self.queue.replace(staged, version);
+                    }
+                }
+                true
+            }
         }
+    }
+
+    fn feed(&mut self, fed: Fed<T>) {
+        assert!(
+            self.fed,
+            "Input::Fed is for an informer that was made with InformerConfig::fed: this one reads a server"
+        );
+        if self.phase() == Phase::Stopped {
+            fed.give_up(&mut self.unwanted);
+            return;
+        }
+        assert!(!self.is_held_up(), "nothing is fed while a handler is full: ask Informer::is_held_up before");
+        self.begun |= fed.is_list();
+        assert!(self.begun, "the first thing that is fed is a list, which may be empty; {fed:?} came before it");
+        self.work.push_back(Work::Fed(fed));
     }
 
     fn decoded(&mut self, decoded: Decoded<T>) {
@@ -774,6 +827,9 @@ impl<T> Informer<T> {
                  InformerConfig::preloaded if it was preloaded"
             );
             self.populated = true;
+            if self.fed {
+                self.outputs.push_back(Output::Notice(Notice::Phase(Phase::Watching)));
+            }
             self.outputs.push_back(Output::Notice(Notice::Synced));
             for handler in &mut self.handlers {
                 debug_assert!(!handler.attached, "a handler is attached once");
@@ -815,8 +871,8 @@ impl<T> Informer<T> {
         }
     }
 
-    /// True while a handler is full.
-    fn is_held_up(&self) -> bool {
+    /// True while a handler is full ([`Input::Backlog`]): nothing is committed then, and nothing is to be fed.
+    pub fn is_held_up(&self) -> bool {
         self.handlers.iter().any(|handler| handler.full)
     }
 

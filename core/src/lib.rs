@@ -20,6 +20,7 @@ pub mod acknowledged;
 pub mod controller;
 pub mod decode;
 pub mod factory;
+pub mod fed;
 pub mod fifo;
 pub mod filter;
 pub mod informer;

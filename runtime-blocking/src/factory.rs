@@ -13,6 +13,7 @@ use informer_core::{Object, Resource};
 use informer_runtime::controller::ControllerCore;
 use informer_runtime::driver::Drive;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
+use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::guard;
 use informer_runtime::informer::InformerSpec;
 use informer_runtime::roster::Leased;
@@ -202,6 +203,55 @@ impl Factory {
     pub fn lease<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Leased<Informer<T>>, Error> {
         let (handle, lease) = self.inner.core.lease(spec)?;
         Ok(Leased::new(Informer::new(handle, Arc::clone(&self.inner)), lease))
+    }
+
+    /// An informer that is given its objects by hand, and what gives them: a cache of something that is no Kubernetes API, or
+    /// the test of a controller without a server. See [`informer_runtime::feeder`].
+    ///
+    /// A controller, tested without a server:
+    ///
+    /// ```
+    /// use informer_blocking::{Change, Client, Config, Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome};
+    /// use informer_blocking::{Resource, Version, generation_changed};
+    /// use std::time::Duration;
+    ///
+    /// let factory = Factory::new(Client::connect(Config::from_url("http://127.0.0.1:1")?)?); // nobody is there
+    /// let resource = Resource::namespaced("apps", "v1", "deployments", "Deployment");
+    /// let deployment = |version: u32, replicas: u32| {
+    ///     let json = format!(
+    ///         r#"{{"metadata": {{"namespace": "web", "name": "shop", "uid": "u", "resourceVersion": "{version}",
+    ///             "generation": {version}}}, "spec": {{"replicas": {replicas}}}}}"#
+    ///     );
+    ///     Obj::of(DynamicObject::decode(json.as_bytes(), &resource).unwrap()).unwrap()
+    /// };
+    ///
+    /// // The controller is as it would be with `factory.informer_of(resource)`.
+    /// let (deployments, feeder) = factory.fed(FedSpec::<DynamicObject>::of(resource.clone()))?;
+    /// let (scaled, reconciled) = std::sync::mpsc::channel();
+    /// let running = Controller::new(deployments).when(generation_changed()).start(move |key, cx| {
+    ///     let replicas = cx.get(&key).map(|deployment| deployment.json().contains("\"replicas\": 3"));
+    ///     scaled.send((key.to_string(), replicas))?;
+    ///     Ok(Outcome::done())
+    /// });
+    /// factory.start();
+    ///
+    /// feeder.list([deployment(1, 2)], Version::new("1"))?;
+    /// assert_eq!(reconciled.recv()?, ("web/shop".to_string(), Some(false)));
+    /// feeder.apply(Change::Applied(deployment(2, 3)))?;
+    /// assert_eq!(reconciled.recv()?, ("web/shop".to_string(), Some(true)));
+    /// feeder.apply(Change::Deleted(deployment(3, 3)))?;
+    /// assert_eq!(reconciled.recv()?, ("web/shop".to_string(), None));
+    /// factory.stop(Duration::from_secs(5))?;
+    /// # drop(running);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is an informer of this type and resource, for one has one source; if the factory was stopped.
+    pub fn fed<T: Send + Sync + 'static>(&self, spec: FedSpec<T>) -> Result<(Informer<T>, Feeder<T>), Error> {
+        let (handle, feeder) = self.inner.core.fed(spec)?;
+        Ok((Informer::new(handle, Arc::clone(&self.inner)), feeder))
     }
 
     /// Starts the informers that were asked for since the last start. Does not wait. Nothing happens after a stop.

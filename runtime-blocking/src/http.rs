@@ -61,7 +61,8 @@ impl Stream {
         loop {
             let written = match self {
                 Stream::Plain(socket) => socket.write(bytes),
-                Stream::Tls(stream) => stream.write(bytes),
+                // What it was given before goes first: it takes only so much ahead.
+                Stream::Tls(stream) => flush_tls(stream).and_then(|()| stream.conn.writer().write(bytes)),
             };
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -96,9 +97,21 @@ impl Stream {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(_) => Ok(()),
-            Stream::Tls(stream) => stream.flush(),
+            Stream::Tls(stream) => flush_tls(stream),
         }
     }
+}
+
+/// Writes, and reads nothing: `StreamOwned` reads where a write would wait, and then keeps that from its reader.
+fn flush_tls(stream: &mut StreamOwned<ClientConnection, Socket>) -> io::Result<()> {
+    while stream.conn.wants_write() {
+        match stream.conn.write_tls(&mut stream.sock) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Reads, and writes nothing that waits: `StreamOwned` would first send what the server does not take.
@@ -119,6 +132,10 @@ pub(crate) struct Wire {
     exchange: Exchange,
     /// The last read took all that there was.
     drained: bool,
+    /// The last write waited in vain: all that comes is read before the next one.
+    blocked: bool,
+    /// A write has failed.
+    deaf: bool,
 }
 
 impl Wire {
@@ -135,7 +152,7 @@ impl Wire {
     }
 
     fn new(stream: Stream) -> Self {
-        Wire { stream, exchange: Exchange::new(), drained: false }
+        Wire { stream, exchange: Exchange::new(), drained: false, blocked: false, deaf: false }
     }
 
     /// A second handle of the socket, to shut it from another thread.
@@ -185,11 +202,14 @@ impl Wire {
 
     /// Writes what is left of the request, and reads what comes; once it is written, waits until something does.
     fn turn(&mut self) -> Result<(), Fault> {
-        if !self.exchange.unsent().is_empty() || self.stream.holds_back() {
+        if !self.deaf && !self.blocked && (!self.exchange.unsent().is_empty() || self.stream.holds_back()) {
             match self.write() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked = true,
                 written => {
-                    written.unwrap_or_else(|error| self.exchange.unsendable(error.into()));
+                    if let Err(error) = written {
+                        self.deaf = true;
+                        self.exchange.unsendable(error.into());
+                    }
                     self.stream.socket().set_patience(None)?;
                 }
             }
@@ -204,7 +224,7 @@ impl Wire {
                 self.exchange.filled(read);
                 self.drained = read < size;
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked = false,
             Err(error) => self.exchange.unreadable(error.into()),
         }
         Ok(())

@@ -28,6 +28,7 @@
 //! | to write | [`Client::api`] |
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
+//! | a cache of your own objects, or a test without a server | [`Factory::fed`] |
 //! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
 //! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by) |
 //! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
@@ -122,6 +123,7 @@ pub use informer_core::controller::{
     Counts, Outcome, Overdue, ReconcileError, any, controller_of, generation_changed, itself, mapped, owners_of,
     resource_version_changed, when,
 };
+pub use informer_core::fed::Change;
 pub use informer_core::listener::{Cause, Delivery, Notification, Overflow, Recreated};
 pub use informer_core::object::{
     DynamicObject, Key, KeyRef, Meta, Obj, Object, ObjectMeta, OwnerReference, Resource, Uid, UidRef, Version,
@@ -137,6 +139,7 @@ pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
 pub use informer_runtime::config::{HttpVersion, Pings};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;
+pub use informer_runtime::feeder::{FedSpec, Feeder, Refusal, Refused};
 pub use informer_runtime::handler::{HandlerOptions, Registration};
 pub use informer_runtime::informer::{InformerHandle, InformerSpec};
 pub use informer_runtime::lister::{Index, Lister};

@@ -36,11 +36,13 @@ const INBOX: usize = 64;
 /// Bytes of bodies after which a driver lets other tasks run.
 const STRETCH: usize = 256 * 1024;
 
+/// An event on its way. On the heap, for the channel keeps room for 32 while none waits.
+type Report = Box<Event>;
+
 /// What the task of a request reports.
 enum Event {
     Connected(RequestId),
-    // On the heap: the inbox has room for many events, and heads are few.
-    Head(RequestId, Box<Head>),
+    Head(RequestId, Head),
     Body(RequestId, Bytes),
     End(RequestId, End),
 }
@@ -61,9 +63,9 @@ impl Drop for Flight {
 pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
     let core = &runtime.core;
     let clock = core.clock();
-    let (events, mut inbox) = mpsc::channel(INBOX);
+    let (events, mut inbox) = mpsc::channel::<Report>(INBOX);
     let mut flights: BTreeMap<RequestId, Flight> = BTreeMap::new();
-    let mut event: Option<Event> = None;
+    let mut event: Option<Report> = None;
     let mut started = false;
     let mut stretch = 0;
     loop {
@@ -73,7 +75,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
             continue;
         }
         let now = clock.now();
-        match event.take() {
+        match event.take().map(|event| *event) {
             _ if core.is_stopping() => informer.handle(now, IoEvent::Stop),
             _ if !started => informer.handle(now, IoEvent::Start),
             None => informer.handle(now, IoEvent::Tick),
@@ -84,7 +86,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
                 informer.handle(now, IoEvent::Body(id, &bytes));
                 while gathered < GATHER {
                     event = inbox.try_recv().ok();
-                    let Some(Event::Body(id, bytes)) = &event else { break };
+                    let Some(Event::Body(id, bytes)) = event.as_deref() else { break };
                     gathered += bytes.len();
                     informer.handle(now, IoEvent::Body(*id, bytes));
                     event = None;
@@ -154,7 +156,7 @@ fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
 
 /// The task of one request. A watch waits in it for minutes: what is needed before its head and after its end alone has a
 /// place on the heap meanwhile, and no longer.
-async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Event>, paused: watch::Receiver<bool>) {
+async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Report>, paused: watch::Receiver<bool>) {
     let _leave = Leave(&runtime);
     let id = request.id;
     let end = match Box::pin(ask(&runtime, request, &events)).await {
@@ -163,7 +165,7 @@ async fn exchange(runtime: Arc<Inner>, request: Request, events: mpsc::Sender<Ev
     };
     let end = end.map_or_else(Fault::into_end, |()| End::Closed);
     // The inbox is gone if the driver is, and then nobody asks.
-    let _ = events.send(Event::End(id, end)).await;
+    let _ = events.send(Box::new(Event::End(id, end))).await;
 }
 
 /// Whatever a request that outlives its factory's stop leaves for others is closed, in whatever way its task ends.
@@ -178,16 +180,16 @@ impl Drop for Leave<'_> {
 }
 
 /// Sends a request and waits for the head of its answer; whether that is a watch's.
-async fn ask(runtime: &Inner, request: Request, events: &mpsc::Sender<Event>) -> Result<(Box<Answer>, bool), Fault> {
+async fn ask(runtime: &Inner, request: Request, events: &mpsc::Sender<Report>) -> Result<(Box<Answer>, bool), Fault> {
     runtime.core.ask_gate(&request).map_err(|error| Fault::refused(&error).because(error))?;
     let connector = runtime.client.connector();
     let (id, within) = (request.id, request.connect_within);
     let made = connector.prepare(move |config| Outgoing::request(config, &request)).await;
     let outgoing = made.ok_or_else(|| Fault::broken("the runtime is shutting down"))??;
-    let connected = || async { drop(events.send(Event::Connected(id)).await) };
+    let connected = || async { drop(events.send(Box::new(Event::Connected(id))).await) };
     let mut answer = connector.send(&outgoing, within, connected).await?;
-    let head = Box::new(std::mem::take(&mut answer.head));
-    drop(events.send(Event::Head(id, head)).await);
+    let head = std::mem::take(&mut answer.head);
+    drop(events.send(Box::new(Event::Head(id, head))).await);
     Ok((Box::new(answer), outgoing.watch))
 }
 
@@ -197,14 +199,14 @@ async fn read(
     id: RequestId,
     mut answer: Box<Answer>,
     is_watch: bool,
-    events: &mpsc::Sender<Event>,
+    events: &mpsc::Sender<Report>,
     mut paused: watch::Receiver<bool>,
 ) -> Result<(), Fault> {
     loop {
         // The sender is dropped with the flight, which ends this task.
         let _ = paused.wait_for(|paused| !paused).await;
         match answer.part().await {
-            Some(Ok(bytes)) => drop(events.send(Event::Body(id, bytes)).await),
+            Some(Ok(bytes)) => drop(events.send(Box::new(Event::Body(id, bytes))).await),
             Some(Err(fault)) => return Err(fault),
             None => break,
         }

@@ -47,6 +47,7 @@
 //! ```
 
 use crate::factory::Life;
+use crate::feeder::Refusal;
 use crate::guard;
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
@@ -57,6 +58,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
+use informer_core::fed::Fed;
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
@@ -123,10 +125,6 @@ pub trait Drive: Send {
 /// sleep by, and nothing else wakes one whose watch is half-open since. Waking up costs a few microseconds.
 pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
-/// After how many notifications handlers that wait are woken, even if the driver has more for them at once: a handler that
-/// wakes up for each commit of a burst sleeps and wakes more than it works, and one that sleeps for long is late.
-const WAKE_AFTER: usize = 256;
-
 /// How far the wall clock and that of the drivers must part before the machine is told: clocks that are slewed part too,
 /// by half a millisecond in a second.
 const DRIFT: Duration = Duration::from_secs(2);
@@ -141,12 +139,12 @@ pub(crate) struct InformerDriver<T> {
     /// Made by the first event: a subscriber is code of the user's, and nothing of it runs where informers are made.
     span: Option<Span>,
     replaced: Replaced<T>,
-    /// Notifications for which handlers were not woken yet.
-    unheard: usize,
+    /// There are notifications that handlers may not know of.
+    unheard: bool,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
     detector: Option<Box<Detector<T>>>,
-    _life: Life,
+    life: Option<Life>,
 }
 
 impl<T: Send + Sync + 'static> InformerDriver<T> {
@@ -165,10 +163,10 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             attached,
             span: None,
             replaced,
-            unheard: 0,
+            unheard: false,
             wall,
             detector,
-            _life: life,
+            life: Some(life),
         }
     }
 
@@ -220,7 +218,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
     /// Wakes the handlers that wait, if there is something new.
     fn wake(&mut self) {
-        if std::mem::take(&mut self.unheard) > 0 {
+        if std::mem::take(&mut self.unheard) {
             self.attached.iter().for_each(|channel| channel.wake());
         }
     }
@@ -238,10 +236,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 Pushed::Fallen => fallen.push(Arc::clone(channel)),
             }
         }
-        self.unheard += batch.len();
-        if self.unheard >= WAKE_AFTER {
-            self.wake();
-        }
+        self.unheard = true;
         for channel in fallen {
             channel.disconnect();
             self.shared.observe(&Observed::HandlerDisconnected { handler: channel.name() });
@@ -285,6 +280,71 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             begin(&channel, self.inner.store.snapshot());
             self.attached.push(channel);
         }
+    }
+
+    /// For the part of it that ends when the informer does: of one that is fed, this driver may be kept longer.
+    pub(crate) fn take_life(&mut self) -> Option<Life> {
+        self.life.take()
+    }
+
+    /// Commits what is fed by hand, and tells handlers' rings; handlers that wait hear of it at the
+    /// [pause](Self::pause). Returns when the machine wants to be called again.
+    pub(crate) fn feed(&mut self, now: Time, fed: Fed<T>) -> Option<Time> {
+        self.replaced.drop_passed(1);
+        self.machine.handle(now, Input::Fed(fed));
+        self.run(now)
+    }
+
+    /// Does what is to be done where nothing is sent.
+    pub(crate) fn run(&mut self, now: Time) -> Option<Time> {
+        match self.work(now) {
+            IoAction::Wait(deadline) => deadline.map(|deadline| deadline.at),
+            IoAction::Send(_) | IoAction::Cancel(_) | IoAction::Pause(_) | IoAction::Resume(_) => {
+                unreachable!("an informer that is fed has no request")
+            }
+        }
+    }
+
+    /// Why nothing can be fed now, if that is so.
+    pub(crate) fn refusal(&mut self, now: Time, list: bool) -> Option<Refusal> {
+        if self.machine.phase() == Phase::Stopped {
+            return Some(Refusal::Stopped);
+        }
+        if self.machine.is_held_up() {
+            // One that has room says so with a command, which may be on its way.
+            let mut handler = None;
+            for channel in &self.attached {
+                let full = channel.is_full();
+                if !full {
+                    self.inner.status.goes_on_without(channel.id());
+                }
+                self.machine.handle(now, Input::Backlog { id: channel.id(), full });
+                handler = handler.or_else(|| full.then(|| channel.name().to_string()));
+            }
+            if let Some(handler) = handler {
+                return Some(Refusal::Full { handler });
+            }
+        }
+        (!list && !self.machine.has_synced()).then_some(Refusal::NoList)
+    }
+
+    /// The first handler that the informer waits for.
+    pub(crate) fn full(&self) -> Option<&str> {
+        self.attached.iter().find(|channel| channel.is_full()).map(|channel| channel.name())
+    }
+
+    /// Handlers hear of what came. What it has replaced is kept for who feeds next only if `more` may well come at once.
+    pub(crate) fn pause(&mut self, more: bool) {
+        self.wake();
+        if !more {
+            self.replaced.clear();
+        }
+    }
+
+    /// Ends it, as the adapter's `Stop` does.
+    pub(crate) fn end(&mut self, now: Time) {
+        self.machine.handle(now, Input::Stop);
+        self.run(now);
     }
 
     fn finish(&mut self) {

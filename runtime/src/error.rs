@@ -2,6 +2,7 @@
 
 use crate::catch_up::Behind;
 use crate::config::ConfigError;
+use crate::feeder::Refusal;
 use informer_core::factory::Conflict;
 use informer_core::lister::TokenError;
 use informer_core::object::{KeyError, ParseResourceError};
@@ -42,6 +43,8 @@ pub enum Error {
     /// The name of a resource, a selector, a key or a page token cannot be read, or the token is of another list; or a saved
     /// state is, or is of another collection.
     Unreadable(Box<dyn std::error::Error + Send + Sync>),
+    /// What an informer was fed by hand was not taken.
+    NotFed(Refusal),
     /// The API server said no.
     Api(Status),
     /// No answer came from the API server, or none that could be read.
@@ -124,6 +127,7 @@ impl fmt::Display for Error {
             Error::Conflict(conflict) => conflict.fmt(f),
             Error::Index(error) => error.fmt(f),
             Error::Unreadable(error) => error.fmt(f),
+            Error::NotFed(why) => why.fmt(f),
             Error::Api(status) => write!(f, "the API server refused: {status}"),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
         }
@@ -148,7 +152,11 @@ impl std::error::Error for Error {
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
             }
-            Error::NotSynced(_) | Error::WouldDeadlock { .. } | Error::Stopped | Error::StillRunning(_) => None,
+            Error::NotSynced(_)
+            | Error::WouldDeadlock { .. }
+            | Error::Stopped
+            | Error::StillRunning(_)
+            | Error::NotFed(_) => None,
         }
     }
 }

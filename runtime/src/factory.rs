@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::driver::Drive;
 use crate::error::{Error, Lagging};
+use crate::feeder::{FedSpec, Feeder};
 use crate::guard;
 use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Status};
@@ -175,6 +176,16 @@ impl FactoryCore {
         let handle = self.roster.informer(spec, &self.shared, true)?;
         let lease = Lease::counted(&handle);
         Ok((handle, lease))
+    }
+
+    /// An informer that is given its objects by hand, and what gives them: see [`crate::feeder`]. It can be fed at once; the
+    /// next start starts what happens while nobody feeds.
+    ///
+    /// # Errors
+    ///
+    /// If there is an informer of this type and resource, for one has one source; if the factory was stopped.
+    pub fn fed<T: Send + Sync + 'static>(&self, spec: FedSpec<T>) -> Result<(InformerHandle<T>, Feeder<T>), Error> {
+        self.roster.fed(spec, &self.shared)
     }
 
     /// The informers that were asked for since the last start. The caller drives them; none after a stop.

@@ -5,9 +5,10 @@
 //!                 └── recall ──► [ place ] ◄── claim each step ──────┘
 //! ```
 //!
-//! A handler takes the lock once per batch, and claims each notification by moving the shared place on. So the driver
-//! knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is removed.
-//! A claim that comes too late fails, and the handler asks its ring again.
+//! A handler takes the lock once per batch, and claims the next few notifications by moving the shared place on. So the
+//! driver knows how far the handler is, and takes back what it was lent: to merge it, or for good when the handler is
+//! removed. A claim that comes too late fails, and the handler asks its ring again. What was claimed before a removal is
+//! not delivered after it: the handler looks before each one.
 
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -99,6 +100,10 @@ pub struct Channel<T> {
     /// How far the handler has come in what it was lent; [`NOTHING_LENT`] if it may walk no further. Everyone but the
     /// handler's own claims changes it under the lock of `buffer`.
     place: AtomicUsize,
+    /// How many are claimed at once.
+    claim: usize,
+    /// How many may wait before the handler is woken.
+    wake_after: usize,
     signal: Signal,
     shared: Arc<Shared>,
     /// Tells the driver that a full ring has room again, or that nobody takes from it any more.
@@ -111,10 +116,24 @@ struct Buffer<T> {
     ring: Ring<T>,
     /// The handler found nothing, and waits for the signal or is about to.
     parked: bool,
+    /// Notifications that came since then.
+    unheard: usize,
     /// Whoever holds the deliveries asks for them in a loop of their own, and has so many in hand. Then there is no call of
     /// ours for which a wait for the end could be, and who waits may well be that loop.
     by_hand: Option<usize>,
 }
+
+/// After how many notifications of a burst a handler that waits is woken, even if its driver has more for it at once: one
+/// that wakes up for each commit sleeps and wakes more than it works. One that keeps less exactly is woken when half of that
+/// waits, so that it comes in time.
+const WAKE_AFTER: usize = 2 * 1024;
+
+/// The most notifications that a handler claims at once: to claim costs more than all else that is done for one.
+const CLAIM: usize = 8;
+
+/// A handler with a small bound claims less, down to each one alone: what is claimed does not count against the bound, and
+/// is not merged.
+const CLAIM_OF_LIMIT: usize = 128;
 
 /// More notifications than fit into a batch, and more places than a snapshot has.
 const NOTHING_LENT: usize = usize::MAX;
@@ -145,13 +164,17 @@ struct Shared {
 
 impl<T> Channel<T> {
     pub(crate) fn new(id: HandlerId, options: &HandlerOptions, listener: Arc<Signal>, driver: Box<Post<T>>) -> Self {
+        let limit = options.overflow.limit().unwrap_or(usize::MAX);
         Channel {
             buffer: Mutex::new(Buffer {
                 ring: Ring::new(options.overflow).with_recreated(options.recreated),
                 parked: false,
+                unheard: 0,
                 by_hand: None,
             }),
             place: AtomicUsize::new(NOTHING_LENT),
+            claim: (limit / CLAIM_OF_LIMIT).clamp(1, CLAIM),
+            wake_after: WAKE_AFTER.min(limit / 2),
             driver,
             signal: Signal::new(),
             shared: Arc::new(Shared {
@@ -177,42 +200,50 @@ impl<T> Channel<T> {
     }
 
     pub(crate) fn replay(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.replay(snapshot));
+        self.fill(|buffer| buffer.ring.replay(snapshot));
         self.wake();
     }
 
     /// The initial state begins with what was preloaded, and is not complete.
     pub(crate) fn begin(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.begin(snapshot));
+        self.fill(|buffer| buffer.ring.begin(snapshot));
         self.wake();
     }
 
     /// The initial state is complete.
     pub(crate) fn complete(&self) {
-        self.fill(Ring::complete);
+        self.fill(|buffer| buffer.ring.complete());
         self.wake();
     }
 
     pub(crate) fn resync(&self, snapshot: Snapshot<T>) {
-        self.fill(|ring| ring.resync(snapshot));
+        self.fill(|buffer| buffer.ring.resync(snapshot));
         self.wake();
     }
 
-    /// Adds changes. A handler that waits sees them when it is [woken](Self::wake).
+    /// Adds changes. A handler that waits is woken if that makes many; else it sees them when it is [woken](Self::wake).
     pub(crate) fn push(&self, batch: &Batch<T>) -> Pushed {
-        let pushed = self.fill(|ring| {
+        let Some((pushed, waits)) = self.fill(|buffer| {
+            let ring = &mut buffer.ring;
             self.look(ring);
             if !ring.fits(batch.len()) {
                 self.recall(ring);
             }
             ring.push_batch(batch);
-            match (ring.is_disconnected(), ring.is_full()) {
+            let pushed = match (ring.is_disconnected(), ring.is_full()) {
                 (true, _) => Pushed::Fallen,
                 (false, true) => Pushed::Full,
                 (false, false) => Pushed::Kept,
-            }
-        });
-        pushed.unwrap_or(Pushed::Kept)
+            };
+            buffer.unheard += batch.len();
+            (pushed, buffer.unheard > self.wake_after && std::mem::take(&mut buffer.parked))
+        }) else {
+            return Pushed::Kept;
+        };
+        if waits {
+            self.signal.notify();
+        }
+        pushed
     }
 
     /// True while more waits than [`Overflow::Pause`] allows.
@@ -221,12 +252,12 @@ impl<T> Channel<T> {
     }
 
     /// Nothing is put into the ring of a closed handler: nobody would take it out.
-    fn fill<R>(&self, fill: impl FnOnce(&mut Ring<T>) -> R) -> Option<R> {
+    fn fill<R>(&self, fill: impl FnOnce(&mut Buffer<T>) -> R) -> Option<R> {
         let mut buffer = self.buffer.lock();
         if self.shared.closed.load(Ordering::Acquire) {
             return None;
         }
-        Some(fill(&mut buffer.ring))
+        Some(fill(&mut buffer))
     }
 
     /// Wakes the handler if it waits and there is something for it.
@@ -337,6 +368,8 @@ pub struct Deliveries<T> {
     channel: Arc<Channel<T>>,
     /// What is delivered now, and what may follow it.
     walk: Option<Walk<T>>,
+    /// Up to this place of the walk everything is ours, unless the handler is closed.
+    claimed: usize,
 }
 
 /// What is to be delivered, lent for as long as it is looked at. [`Delivery`](listener::Delivery) is the same for whoever keeps it.
@@ -380,7 +413,7 @@ enum Found {
 
 impl<T> Deliveries<T> {
     pub(crate) fn new(channel: Arc<Channel<T>>) -> Self {
-        Deliveries { channel, walk: None }
+        Deliveries { channel, walk: None, claimed: 0 }
     }
 
     /// The next thing, if there is one. Asking for it says that the one before is done with. Takes no lock as long as it
@@ -401,15 +434,37 @@ impl<T> Deliveries<T> {
     /// What is done with lives in `passed` until the ring has let go of it, too: so it is dropped by its owner, and not under
     /// the ring's lock.
     fn find(&mut self, passed: &mut Passed<T>) -> Found {
+        if self.advance_claimed() {
+            return Found::Notification;
+        }
         if let Some(walk) = &mut self.walk {
             passed.made = walk.take_made();
             let from = walk.place();
-            if walk.advance().is_some_and(|to| self.channel.claim(from, to)) {
-                return Found::Notification;
+            if from >= self.claimed && walk.advance().is_some() {
+                let to = walk.reach(self.channel.claim - 1);
+                if self.channel.claim(from, to) {
+                    self.claimed = to;
+                    return Found::Notification;
+                }
             }
         }
         passed.walk = self.walk.take();
         self.take_turn()
+    }
+
+    /// Goes on to the next one if it was claimed together with the one before, and nobody has closed the handler since.
+    pub(crate) fn advance_claimed(&mut self) -> bool {
+        match &mut self.walk {
+            Some(walk) if walk.place() < self.claimed && !self.channel.shared.closed.load(Ordering::Acquire) => {
+                walk.advance().is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// The notification that was found last.
+    pub(crate) fn current(&self) -> Option<&Notification<T>> {
+        self.walk.as_ref().map(Walk::current)
     }
 
     fn take_turn(&mut self) -> Found {
@@ -427,12 +482,13 @@ impl<T> Deliveries<T> {
                 if buffer.ring.is_lent() {
                     self.channel.place.store(walk.place(), Ordering::Release);
                 }
+                self.claimed = walk.place();
                 self.walk = Some(walk);
                 Found::Notification
             }
             Some(_) => Found::Synced,
             None => {
-                buffer.parked = true;
+                (buffer.parked, buffer.unheard) = (true, 0);
                 Found::Empty(self.channel.signal.generation())
             }
         };
@@ -599,7 +655,8 @@ impl Registration {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// Changes that wait for the handler. The initial state and a resync are not counted: they are walks over the cache,
+    /// Changes that wait for the handler, without the few that it has claimed together with the one that it is told of. The
+    /// initial state and a resync are not counted: they are walks over the cache,
     /// and no entries; [`has_synced`](Self::has_synced) says when the first is over.
     pub fn pending(&self) -> usize {
         (self.count)().0

@@ -693,7 +693,7 @@ impl<T> fmt::Debug for InformerHandle<T> {
 
 /// The loop of one handler, without its thread or task.
 pub trait HandlerLoop: Send {
-    /// Delivers one thing, if there is one.
+    /// Delivers one thing, if there is one, and with a notification the few that were claimed together with it.
     fn step(&mut self) -> Step;
     /// What to wait on after [`Step::Empty`].
     fn signal(&self) -> &Signal;
@@ -731,8 +731,18 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
         match self.deliveries.try_next() {
             Next::Empty(seen) => return Step::Empty(seen),
             Next::Closed => return Step::Closed,
-            Next::Delivery(Lent::Notification(notification)) => {
-                if let Err(text) = guard::call(|| (self.function)(notification)) {
+            Next::Delivery(Lent::Notification(_)) => {
+                let (function, deliveries) = (&mut self.function, &mut self.deliveries);
+                // One guard for all that are claimed; after a panic the next step goes on behind the one that it was about.
+                let delivered = guard::call(|| {
+                    while let Some(notification) = deliveries.current() {
+                        function(notification);
+                        if !deliveries.advance_claimed() {
+                            break;
+                        }
+                    }
+                });
+                if let Err(text) = delivered {
                     self.panicked(&text);
                 }
             }

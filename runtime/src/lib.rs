@@ -8,6 +8,7 @@
 //! | [`config`], [`tls`] | how to reach a cluster, and who we are |
 //! | [`factory`] | the informers of one client; start, sync, stop |
 //! | [`driver`] | one informer as events in and IO actions out |
+//! | [`feeder`] | one that is given its objects by hand |
 //! | [`informer`], [`handler`], [`events`], [`acknowledged`], [`lister`], [`pages`], [`store`] | what users hold |
 //! | [`catch_up`], [`own_writes`] | waiting until a cache has a write, and reading it before |
 //! | [`roster`] | which informers a factory has, and who uses them |
@@ -30,6 +31,7 @@ pub mod error;
 pub mod events;
 pub mod factory;
 pub mod fault;
+pub mod feeder;
 pub mod guard;
 pub mod handler;
 mod helpers;

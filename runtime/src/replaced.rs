@@ -44,6 +44,11 @@ impl<T> Replaced<T> {
         batch
     }
 
+    /// Where nothing is decoded, this thread drops what all handlers have passed: it has touched these objects last.
+    pub(crate) fn drop_passed(&mut self, batches: usize) {
+        self.batches.reclaim(LOOKS * batches, drop_quietly);
+    }
+
     /// Objects that nobody else holds, at most one for each that `job` will make.
     pub(crate) fn take(&mut self, job: &DecodeJob) -> Vec<Obj<T>> {
         let objects = &mut self.objects;

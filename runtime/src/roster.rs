@@ -13,10 +13,11 @@
 use crate::driver::{Drive, InformerDriver};
 use crate::error::Error;
 use crate::factory::Shared;
+use crate::feeder::{FedSpec, Feeder};
 use crate::informer::{InformerHandle, InformerSpec, Inner, Status};
 use crate::mutation::MutationCheck;
 use crate::replaced::drop_quietly;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use informer_core::factory::{Fingerprint, Registry, Scope};
 use informer_core::saved::SavedError;
@@ -29,6 +30,8 @@ use std::ops::Deref;
 pub(crate) struct Roster {
     members: Mutex<Members>,
     stopping: AtomicBool,
+    /// Feeders that were asked for: no two are one.
+    feeders: AtomicU64,
 }
 
 #[derive(Default)]
@@ -52,7 +55,7 @@ struct Unstarted {
 
 impl Roster {
     pub(crate) fn new() -> Self {
-        Roster { members: Mutex::default(), stopping: AtomicBool::new(false) }
+        Roster { members: Mutex::default(), stopping: AtomicBool::new(false), feeders: AtomicU64::new(0) }
     }
 
     /// The informer that is there, or a new one. A lease counts from here on; without one it is pinned.
@@ -62,12 +65,37 @@ impl Roster {
         shared: &Arc<Shared>,
         lease: bool,
     ) -> Result<InformerHandle<T>, Error> {
+        let options = options(&spec);
+        self.get_or_make(spec, options, shared, lease, |driver, _| Box::new(driver))
+    }
+
+    /// A new informer that is fed. None is there before, nor is it shared: whoever asks for the same has a conflict.
+    pub(crate) fn fed<T: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        spec: FedSpec<T>,
+        shared: &Arc<Shared>,
+    ) -> Result<(InformerHandle<T>, Feeder<T>), Error> {
+        let spec = spec.into_spec();
+        let number = self.feeders.fetch_add(1, Ordering::Relaxed) + 1;
+        let options = options(&spec).with("source", format_args!("feeder {number}"));
+        let mut made = None;
+        let informer = self.get_or_make(spec, options, shared, false, |driver, inner| {
+            let (feeder, drive) = Feeder::new(driver, inner, shared);
+            made = Some(feeder);
+            Box::new(drive)
+        })?;
+        Ok((informer, made.expect("nobody else asks for this feeder")))
+    }
+
+    fn get_or_make<T: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        spec: InformerSpec<T>,
+        options: Fingerprint,
+        shared: &Arc<Shared>,
+        lease: bool,
+        drive: impl FnOnce(InformerDriver<T>, Arc<Inner<T>>) -> Box<dyn Drive>,
+    ) -> Result<InformerHandle<T>, Error> {
         let scope = Scope::of(&spec.config.reflector);
-        let options = Fingerprint::of(&spec.config)
-            .with("resync", format_args!("{:?}", spec.resync))
-            .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
-            .with("schema", spec.saved_as())
-            .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() });
         if let Some(saved) = &spec.saved {
             SavedError::check_of(saved.of(), &scope.to_string())?;
             SavedError::check_schema(saved.schema(), spec.saved_as())?;
@@ -97,8 +125,8 @@ impl Roster {
                 twice = inner.store.preload(saved);
             }
             let handle = Box::new(InformerHandle(Arc::clone(&inner)));
-            let driver = InformerDriver::new(spec, inner, Arc::clone(shared));
-            unstarted.push(Unstarted { status: Arc::clone(&status), drive: Box::new(driver) });
+            let driver = InformerDriver::new(spec, Arc::clone(&inner), Arc::clone(shared));
+            unstarted.push(Unstarted { status: Arc::clone(&status), drive: drive(driver, inner) });
             Member { handle, status, pinned: false, leases: 0 }
         })?;
         member.pinned |= !lease;
@@ -165,6 +193,15 @@ impl Roster {
     pub(crate) fn stop<T: Send + Sync + 'static>(&self, inner: &Arc<Inner<T>>) {
         self.remove(inner, |_| true);
     }
+}
+
+/// What must agree where two ask for one informer.
+fn options<T: 'static>(spec: &InformerSpec<T>) -> Fingerprint {
+    Fingerprint::of(&spec.config)
+        .with("resync", format_args!("{:?}", spec.resync))
+        .with("mutation check", spec.mutations.as_ref().map_or("none".to_string(), MutationCheck::describe))
+        .with("schema", spec.saved_as())
+        .with("transform", if spec.transform.is_empty() { "none" } else { spec.transform.trim() })
 }
 
 /// Keeps an informer going, among others: see [`Leased`].

@@ -54,12 +54,12 @@ use std::sync as imp;
 pub use imp::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 pub use std::sync::OnceLock;
 
-/// Threads.
+/// Threads, and who is one.
 pub mod thread {
     #[cfg(shuttle)]
-    pub use shuttle::thread::Builder;
+    pub use shuttle::thread::{Builder, ThreadId, current};
     #[cfg(not(shuttle))]
-    pub use std::thread::Builder;
+    pub use std::thread::{Builder, ThreadId, current};
 }
 
 /// The atomic integers and their orderings.

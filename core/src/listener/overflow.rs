@@ -29,6 +29,16 @@ pub enum Overflow {
     },
 }
 
+impl Overflow {
+    /// The bound, if there is one.
+    pub fn limit(self) -> Option<usize> {
+        match self {
+            Overflow::Unbounded => None,
+            Overflow::Coalesce { limit } | Overflow::Disconnect { limit } | Overflow::Pause { limit } => Some(limit),
+        }
+    }
+}
+
 impl Default for Overflow {
     fn default() -> Self {
         Overflow::Coalesce { limit: DEFAULT_LIMIT }

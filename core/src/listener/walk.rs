@@ -68,6 +68,15 @@ impl<T> Walk<T> {
         self.at
     }
 
+    /// The place behind the current one and up to `most` more that lie there as they are told: those of a batch.
+    pub fn reach(&self, most: usize) -> usize {
+        match &self.source {
+            Source::Batch(batch) => batch.len().min(self.at + most),
+            // What is joined, or made, is taken one by one.
+            Source::Flagged(_) | Source::Replay(_) | Source::Resync(_) | Source::One => self.at,
+        }
+    }
+
     /// Goes on to the next one, and says the place behind it; `None` at the end.
     pub fn advance(&mut self) -> Option<usize> {
         match &self.source {

@@ -90,11 +90,12 @@ impl<T> Fresh<T> {
         if self.generation == indexers.generation {
             return Ok(());
         }
-        let mut again = None;
-        let ran = guard.run(&mut || again = Some(indexers.fresh(self.object.clone())));
-        match (ran, again) {
-            (Ok(()), Some(again)) => {
-                *self = Fresh { same: self.same, ..again };
+        let guard = if indexers.run_user_code() { guard } else { &NoGuard };
+        let mut values = None;
+        let ran = guard.run(&mut || values = Some(indexers.values(&self.object)));
+        match (ran, values) {
+            (Ok(()), Some(values)) => {
+                (self.values, self.generation) = (values, indexers.generation);
                 Ok(())
             }
             (ran, _) => {
@@ -614,7 +615,8 @@ impl<T> Store<T> {
     }
 
     /// Deletions first, then what is new or changed in the list's order, as client-go does it today.
-    fn replace(&mut self, staged: Staged<T>, done: &mut Committed<T>) {
+    fn replace(&mut self, mut staged: Staged<T>, done: &mut Committed<T>) {
+        staged.probe(|key| self.find_bytes(key));
         done.receipt.first_list = !self.populated && !self.preloaded && self.is_empty();
         self.populated = true;
         let gone: Vec<Slot> =
@@ -730,7 +732,7 @@ impl<T> Store<T> {
         self.find_bytes(key.as_bytes())
     }
 
-    fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
+    pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
         let hash = self.hasher.hash_one(key);
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
     }

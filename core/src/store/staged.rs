@@ -16,6 +16,8 @@ use hashbrown::HashTable;
 /// A list on its way into the store.
 pub struct Staged<T> {
     pub(super) survivors: SlotSet,
+    /// Nobody has looked yet which of its objects the store has.
+    unprobed: bool,
     /// The server was set back to this list: versions that the store knows may stand for other contents now.
     set_back: bool,
     /// In the list's order; `None` where a streaming list took an object back.
@@ -34,6 +36,7 @@ impl<T> Default for Staged<T> {
     fn default() -> Self {
         Staged {
             survivors: SlotSet::default(),
+            unprobed: false,
             set_back: false,
             fresh: Vec::new(),
             bad: Vec::new(),
@@ -46,6 +49,11 @@ impl<T> Default for Staged<T> {
 }
 
 impl<T> Staged<T> {
+    /// For objects of which nobody has looked whether the store has them: the commit does.
+    pub(crate) fn unprobed() -> Self {
+        Staged { unprobed: true, ..Staged::default() }
+    }
+
     pub(crate) fn push(&mut self, item: Item<T>) {
         match item {
             Item::Unchanged(slot) => self.survivors.insert(slot),
@@ -112,6 +120,18 @@ impl<T> Staged<T> {
         }
     }
 
+    /// Marks what the store has of an unprobed list: that does not go.
+    pub(super) fn probe(&mut self, slot_of: impl Fn(&[u8]) -> Option<Slot>) {
+        if !core::mem::take(&mut self.unprobed) {
+            return;
+        }
+        let fresh = self.fresh.iter().flatten().map(|fresh| Obj::key_bytes(&fresh.object));
+        let bad = self.bad.iter().filter_map(|bad| bad.key.as_ref()).map(|key| key.as_str().as_bytes());
+        for slot in fresh.chain(bad).filter_map(slot_of) {
+            self.survivors.insert(slot);
+        }
+    }
+
     /// The first item that could not be built: what a strict informer asks.
     pub(crate) fn first_bad(&self) -> Option<&BadItem> {
         self.bad.first()
@@ -169,6 +189,6 @@ impl<T> Staged<T> {
     /// How many objects of the store would change, go or come: a hint whether to build the result aside.
     pub fn changes(&self, store: &Store<T>) -> usize {
         let gone = store.slots.iter().filter(|(slot, _)| !self.survivors.contains(*slot)).count();
-        self.fresh.len() + gone
+        self.fresh.iter().flatten().count() + gone
     }
 }

@@ -5,11 +5,7 @@ use informer_blocking::core::reflector::End;
 use informer_blocking::core::wire::{Head, RequestId};
 use informer_blocking::runtime::driver::{Drive, IoAction, IoEvent};
 use informer_blocking::runtime::factory::FactoryCore;
-use informer_blocking::runtime::informer::{HandlerLoop, Step};
-use informer_blocking::{
-    Config, FactoryOptions, HandlerOptions, InformerHandle, InformerSpec, ListStrategy, Notification, Overflow,
-    Registration,
-};
+use informer_blocking::{Config, FactoryOptions, InformerHandle, InformerSpec, ListStrategy};
 
 /// Bytes that are handed over at once: what a busy socket gives.
 const PART: usize = 64 * 1024;
@@ -41,31 +37,6 @@ impl<T: Sample> Feed<T> {
     /// For handlers, indexes and reading.
     pub fn informer(&self) -> &InformerHandle<T> {
         &self.informer
-    }
-
-    /// Adds a handler on a thread of its own that counts updates, and calls `done` with the `events`th.
-    pub fn count_updates(
-        &self,
-        overflow: Overflow,
-        events: usize,
-        mut done: impl FnMut() + Send + 'static,
-    ) -> Registration {
-        let mut updates = 0;
-        self.handle(overflow, move |notification| {
-            updates += usize::from(matches!(notification, Notification::Updated { .. }));
-            if updates == events {
-                done();
-            }
-        })
-    }
-
-    /// Adds a handler on a thread of its own.
-    pub fn handle(&self, overflow: Overflow, function: impl FnMut(&Notification<T>) + Send + 'static) -> Registration {
-        let mut options = HandlerOptions::default();
-        options.overflow = overflow;
-        let (registration, handler) = self.informer.handler(options, function);
-        std::thread::spawn(move || run(handler));
-        registration
     }
 
     /// Begins, has it list the objects `0..objects`, and opens its watch.
@@ -111,17 +82,6 @@ impl<T: Sample> Feed<T> {
     }
 }
 
-/// The loop of a handler's thread, as every adapter with threads has it.
-fn run(mut handler: Box<dyn HandlerLoop>) {
-    loop {
-        match handler.step() {
-            Step::Delivered => {}
-            Step::Empty(seen) => _ = handler.signal().wait_past(seen, None),
-            Step::Closed => return,
-        }
-    }
-}
-
 /// Watch frames, one for each change: change `c` is of the object that comes `c`th in the scattered order, which goes
 /// round, and has the version `1 + c` after that of the list.
 pub struct Changes {
@@ -161,7 +121,9 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handlers::count_updates;
     use crate::tiny::{TinyObject, key};
+    use informer_blocking::Overflow;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -169,7 +131,7 @@ mod tests {
     fn what_is_fed_is_in_the_cache_and_told_to_handlers() {
         let mut feed = Feed::<TinyObject>::new();
         let (told, all_told) = channel();
-        feed.count_updates(Overflow::Unbounded, 250, move || told.send(()).unwrap());
+        count_updates(feed.informer(), Overflow::Unbounded, 250, move || told.send(()).unwrap());
         feed.list(100);
         let changes = Changes::new::<TinyObject>(100, 0, 250);
         feed.watch(changes.part(0, 50));

@@ -6,7 +6,9 @@
 //! | `peers/run cache` | `ours-cache`, `ours-heap` | `control` |
 
 pub mod feed;
+pub mod handlers;
 pub mod idle;
+pub mod prebuilt;
 pub mod relist;
 pub mod tiny;
 

@@ -130,6 +130,31 @@ fn informers_and_calls_go_through_tls() {
 }
 
 #[test]
+fn an_answer_that_comes_before_the_request_was_taken_is_read() {
+    // More than the buffers of two sockets take.
+    const MUCH: usize = 24 * 1024 * 1024;
+    let ca = authority("right");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let tls = ServerConnection::new(ca.server(None)).unwrap();
+    let server = thread::spawn(move || {
+        let mut stream = StreamOwned::new(tls, listener.accept().unwrap().0);
+        stream.read_exact(&mut [0; 100]).unwrap();
+        // It reads on only when all of this was taken.
+        let body = "y".repeat(MUCH);
+        write!(stream, "HTTP/1.1 413 Large\r\ncontent-length: {MUCH}\r\n\r\n{body}").unwrap();
+        stream.flush().unwrap();
+        // The client has no more to do with it.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let config = Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem);
+    let client = Client::connect(config).unwrap().timeout(PATIENCE);
+    let refused = client.create("ns", &ConfigMap::new("m", &"x".repeat(MUCH))).unwrap_err();
+    assert!(refused.to_string().contains("413"), "{refused}");
+    server.join().unwrap();
+}
+
+#[test]
 fn a_certificate_of_another_ca_is_refused_with_the_way_out() {
     let served = serve(server());
     let addr = front(&authority("theirs"), served.addr());

@@ -14,6 +14,7 @@ use informer_peers::meter::Meter;
 use informer_peers::pace::{BUSY, WRITES, busy, mean_ns};
 use informer_peers::side::Figures;
 use informer_sides::feed::{Changes, Feed};
+use informer_sides::prebuilt::{AT_ONCE, Prebuilt};
 use informer_sides::tiny::{TinyObject, key, object};
 use informer_sides::{PATIENCE, idle, relist};
 use std::sync::mpsc::channel;
@@ -182,25 +183,29 @@ fn scattered_names(size: usize, each: usize, name: impl Fn(usize) -> String) -> 
     Tiny::scattered(size / each).map(|group| name(group * each)).collect()
 }
 
-/// Processor time for each event, from its bytes to the return of the last handler's call; nothing is merged.
+/// Processor time for each event, from its feeding to the return of the last handler's call; nothing is merged.
 fn events(runs: [(usize, usize); 3]) -> Figures {
     let mut figures = Figures::new();
     for (handlers, events) in runs {
-        let mut feed = Feed::<TinyObject>::new();
+        let fed = Prebuilt::new(LIVE);
         let (told, all_told) = channel();
         let registrations: Vec<_> = (0..handlers)
             .map(|_| {
                 let told = told.clone();
-                feed.count_updates(Overflow::Unbounded, events, move || told.send(()).expect("main waits"))
+                fed.count_updates(Overflow::Unbounded, events, move || told.send(()).expect("main waits"))
             })
             .collect();
-        feed.list(LIVE);
+        fed.list();
         for registration in &registrations {
             assert!(registration.wait_synced(Instant::now() + PATIENCE).expect("no deadlock"), "the list was told");
         }
-        let changes = Changes::new::<TinyObject>(LIVE, 0, events);
+        // Two versions of each object, in turn.
+        let versions = [2, 3].map(|version| (0..LIVE).map(|n| object(n, version)).collect::<Vec<_>>());
         let meter = Meter::start();
-        feed.watch(changes.all());
+        for from in (0..events).step_by(AT_ONCE) {
+            let part = from..events.min(from + AT_ONCE);
+            fed.apply(part.map(|change| versions[change / LIVE % 2][fed.of(change)].clone()));
+        }
         for _ in 0..handlers {
             all_told.recv_timeout(PATIENCE).expect("every handler is told of every event");
         }

@@ -10,8 +10,8 @@ use informer_blocking::{Notification, Overflow};
 use informer_peers::cache::Tiny;
 use informer_peers::heap::{Allocator, Heap, System, count};
 use informer_peers::side::{Figures, REST};
-use informer_sides::feed::{Changes, Feed};
-use informer_sides::tiny::{TinyObject, identified, key};
+use informer_sides::prebuilt::{AT_ONCE, Prebuilt};
+use informer_sides::tiny::{TinyObject, identified, key, object};
 use informer_sides::{PATIENCE, idle};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,9 +24,6 @@ static COUNTED: Allocator<System> = Allocator::system();
 
 /// Keys that events go to beside a stalled handler.
 const LIVE: usize = 4_000;
-
-/// Events that are made at once beside a stalled handler, and how far the other one may be behind before more come.
-const AT_ONCE: usize = 256;
 
 fn main() {
     count();
@@ -74,9 +71,9 @@ fn overhead(objects: usize) -> Figures {
 
 /// A handler that does not return while events come as fast as another one takes them.
 fn stalled(events: usize) -> Figures {
-    let mut feed = Feed::<TinyObject>::new();
+    let fed = Prebuilt::new(LIVE);
     let (wake, asleep) = channel::<()>();
-    let sleeper = feed.handle(Overflow::default(), move |notification| {
+    let sleeper = fed.handle(Overflow::default(), move |notification| {
         // It follows its initial state, and sleeps in its first change for as long as the process lives.
         if !matches!(notification, Notification::Added { .. }) {
             let _ = asleep.recv();
@@ -85,28 +82,25 @@ fn stalled(events: usize) -> Figures {
     let updates = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&updates);
     let (told, all_told) = channel();
-    let other = feed.handle(Overflow::default(), move |notification| {
+    let other = fed.handle(Overflow::default(), move |notification| {
         if matches!(notification, Notification::Updated { .. }) && counted.fetch_add(1, Ordering::Relaxed) + 1 == events
         {
             told.send(()).expect("main waits");
         }
     });
-    feed.list(LIVE);
+    fed.list();
     for handler in [&sleeper, &other] {
         assert!(handler.wait_synced(Instant::now() + PATIENCE).expect("no deadlock"), "the list was told");
     }
-    feed.rest();
     let before = Heap::now();
     for from in (0..events).step_by(AT_ONCE) {
-        let changes = Changes::new::<TinyObject>(LIVE, from, AT_ONCE.min(events - from));
-        feed.watch(changes.all());
+        fed.apply((from..events.min(from + AT_ONCE)).map(|change| object(fed.of(change), 2 + change as u64)));
         while other.pending() > AT_ONCE {
             std::thread::yield_now();
         }
     }
     // What was merged for it would be missing; then this is the time to say so.
     let _ = all_told.recv_timeout(if other.stats().merged == 0 { PATIENCE } else { REST });
-    feed.rest();
     let kept = Heap::now().since(before);
     let mut figures = Figures::new();
     figures.set("stalled-heap", kept.requested.max(0) as f64 / events as f64);

@@ -1,0 +1,245 @@
+//! [`Fed`]: what an informer is given by hand, in the place of a server's lists and events.
+//!
+//! ```text
+//! a source of one's own ─► Fed::list, Fed::changes ─► index ─► Input::Fed ─► queue ─► Commit ─► Committed, Attach …
+//!                            objects that are built     user code      from here on as for what was read and decoded
+//! ```
+//!
+//! For a cache of something that is no Kubernetes API, for the test of a controller without a server, for a store that
+//! threads share. The source is believed as a server is: a list is the whole state, and what it leaves out is gone; the
+//! same uid and version under one key are the same object, so a list tells nobody of it; changes come in order.
+//!
+//! Rules:
+//!
+//! - the machine is made with [`InformerConfig::fed`]; it sends nothing, `Start` and `Refresh` change nothing;
+//! - the first thing is a list, which may be empty: before it nobody knows what the changes are changes of;
+//! - an object without a name, or one on which an index function panics, is quarantined as one that does not decode;
+//! - an object without a version is taken, for it is easy to make one by hand. It is the same as no other, so each list
+//!   tells of it as an update; and the version of the store stays where it is.
+//!
+//! ```
+//! use informer_core::decode::NoGuard;
+//! use informer_core::fed::{Change, Fed};
+//! use informer_core::informer::{HandlerId, Informer, InformerConfig, Input, Output};
+//! use informer_core::listener::{Delivery, Overflow, Ring};
+//! use informer_core::store::Store;
+//! use informer_core::time::Time;
+//! use informer_core::{Key, Obj, Resource, Uid, Version};
+//!
+//! let light = |name: &str, version: &str, on: bool| {
+//!     Obj::new(Key::new("hall", name), Uid::new("u"), Version::new(version), on)
+//! };
+//! let mut config = InformerConfig::new(Resource::namespaced("example.com", "v1", "lights", "Light"));
+//! config.fed = true;
+//! let mut informer = Informer::new(config, 7);
+//! let (mut store, mut ring) = (Store::new(7), Ring::new(Overflow::default()));
+//!
+//! let mut changes = Fed::changes([Change::Applied(light("a", "3", false)), Change::Deleted(light("b", "4", true))]);
+//! changes.index(&store.indexers(), &NoGuard);
+//! for input in [
+//!     Input::AddHandler { id: HandlerId(1), resync: None },
+//!     Input::Fed(Fed::list([light("a", "1", true), light("b", "2", true)], Version::new("2"))),
+//!     Input::Fed(changes),
+//! ] {
+//!     informer.handle(Time::ZERO, input);
+//!     loop {
+//!         match informer.poll_output() {
+//!             Output::Commit(commit) => {
+//!                 let mut done = store.commit(commit);
+//!                 done.notifications.drain(..).for_each(|notification| ring.push(notification));
+//!                 informer.handle(Time::ZERO, Input::Committed(done.into_receipt()));
+//!             }
+//!             Output::Attach(_) => ring.replay(store.snapshot()),
+//!             Output::Wait(_) => break,
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//! let told: Vec<_> = std::iter::from_fn(|| ring.pop())
+//!     .map(|delivery| match delivery {
+//!         Delivery::Notification(notification) => notification.to_string(),
+//!         _ => "synced".to_string(),
+//!     })
+//!     .collect();
+//! assert_eq!(
+//!     told,
+//!     ["added hall/a@1", "added hall/b@2", "synced", "updated hall/a@3 (was 1)", "deleted hall/b@4"]
+//! );
+//! assert!(!**store.get("hall/a").unwrap() && store.version() == *"4");
+//! ```
+//!
+//! [`InformerConfig::fed`]: crate::informer::InformerConfig::fed
+
+use crate::decode::{BadItem, Gone, Guard, Indexers, Item, drop_guarded};
+use crate::object::{Obj, Version};
+use crate::store::{Fresh, Staged, Store};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One change, as a watch would tell it.
+pub enum Change<T> {
+    /// The object is there now, new or changed.
+    Applied(Obj<T>),
+    /// The object is gone; with its last state. Of a key that the store does not have it changes nothing.
+    Deleted(Obj<T>),
+}
+
+impl<T> Change<T> {
+    /// The object that it is about.
+    pub fn object(&self) -> &Obj<T> {
+        match self {
+            Change::Applied(object) | Change::Deleted(object) => object,
+        }
+    }
+}
+
+impl<T> Clone for Change<T> {
+    /// Shares the object.
+    fn clone(&self) -> Self {
+        match self {
+            Change::Applied(object) => Change::Applied(object.clone()),
+            Change::Deleted(object) => Change::Deleted(object.clone()),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Change<T> {
+    /// As in `applied web/a@7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Applied(object) => write!(f, "applied {object:?}"),
+            Change::Deleted(object) => write!(f, "deleted {object:?}"),
+        }
+    }
+}
+
+/// A complete state, or changes in order, for [`Input::Fed`](crate::informer::Input::Fed).
+#[must_use = "it is in no cache before an informer was given it"]
+pub struct Fed<T> {
+    items: Vec<Item<T>>,
+    /// Objects without a name: nobody gets them, and whoever drives drops them.
+    unfit: Vec<Obj<T>>,
+    /// What a complete state stands for; `None` for changes.
+    list: Option<Version>,
+}
+
+impl<T> Fed<T> {
+    /// A complete state that stands for `version`. Of a key that comes twice the last object counts. What the store has at
+    /// the same uid and version stays, and nobody is told of it. An empty version is one that cannot be waited for.
+    pub fn list(objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Self {
+        let mut fed = Fed { items: Vec::new(), unfit: Vec::new(), list: Some(version) };
+        for object in objects {
+            // Whether the store has this very object is seen when it is committed: it may change until then.
+            let same: Option<fn(&T, &T) -> bool> = if object.version().is_empty() { None } else { Some(|_, _| true) };
+            fed.apply(object, same);
+        }
+        fed
+    }
+
+    /// Changes, in the order in which they happened. The store stands for the version of the last one that has one.
+    pub fn changes(changes: impl IntoIterator<Item = Change<T>>) -> Self {
+        let changes = changes.into_iter();
+        let mut fed = Fed { items: Vec::with_capacity(changes.size_hint().0), unfit: Vec::new(), list: None };
+        for change in changes {
+            match change {
+                Change::Applied(object) => fed.apply(object, None),
+                Change::Deleted(last) => fed.items.push(Item::Gone { known: None, gone: Gone::Last(last) }),
+            }
+        }
+        fed
+    }
+
+    fn apply(&mut self, object: Obj<T>, same: Option<fn(&T, &T) -> bool>) {
+        let key = Obj::key_bytes(&object);
+        if key.is_empty() || key.ends_with(b"/") {
+            let bad = BadItem::new(None, object.version().to_version(), "it has no name");
+            self.items.push(Item::Bad { known: None, bad });
+            self.unfit.push(object);
+        } else {
+            self.items.push(Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } });
+        }
+    }
+
+    /// Looks which objects of a list the store has already: their index values need not be computed. Call it under the
+    /// read lock; it runs no user code.
+    pub fn probe(&mut self, store: &Store<T>) {
+        if self.list.is_none() {
+            return;
+        }
+        for item in &mut self.items {
+            let Item::Fresh { known, fresh } = item else { continue };
+            let (key, version) = (Obj::key_bytes(&fresh.object), fresh.object.version());
+            *known = store.find_bytes(key).filter(|slot| {
+                let stored = store.at(*slot);
+                !version.is_empty() && stored.uid() == fresh.object.uid() && stored.version() == version
+            });
+        }
+    }
+
+    /// Computes index values: user code, to be called under no lock; an object on which it panics is quarantined, with the
+    /// guard's word for it. What this has not done the commit does, as for an index that came later
+    /// ([`Commit::reindex`](crate::store::Commit::reindex)).
+    pub fn index(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) {
+        for item in &mut self.items {
+            if let Item::Fresh { known: None, fresh } = item {
+                if let Err(bad) = fresh.reindex(indexers, guard) {
+                    drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
+                }
+            }
+        }
+    }
+
+    /// True for a complete state.
+    pub fn is_list(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// How many objects or changes there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True if there are none: a list that deletes everything, or no change.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// All objects of it, for what comes too late.
+    pub(crate) fn give_up(self, unwanted: &mut Vec<Obj<T>>) {
+        unwanted.extend(self.items.into_iter().filter_map(Item::into_object).chain(self.unfit));
+    }
+
+    /// What the queue is given.
+    pub(crate) fn into_work(mut self, unwanted: &mut Vec<Obj<T>>) -> FedWork<T> {
+        unwanted.append(&mut self.unfit);
+        let Fed { items, list, .. } = self;
+        match list {
+            Some(version) => {
+                let mut staged = Staged::unprobed();
+                for item in items {
+                    staged.push(match item {
+                        // Where it lay when it was probed may be another's place by now.
+                        Item::Fresh { known: _, fresh } => Item::Fresh { known: None, fresh },
+                        other @ (Item::Unchanged(_) | Item::Gone { .. } | Item::Bad { .. }) => other,
+                    });
+                }
+                FedWork::List(staged, version)
+            }
+            None => FedWork::Changes(items),
+        }
+    }
+}
+
+pub(crate) enum FedWork<T> {
+    List(Staged<T>, Version),
+    Changes(Vec<Item<T>>),
+}
+
+impl<T> fmt::Debug for Fed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.list {
+            Some(version) => write!(f, "a list of {} objects at version {version}", self.len()),
+            None => write!(f, "{} changes", self.len()),
+        }
+    }
+}

@@ -170,11 +170,11 @@ impl Wire {
         self.exchange.is_answered()
     }
 
-    /// False if the answer was not read to its end, or the server does not keep the connection for another request; also if
-    /// it has closed it meanwhile, or says something unasked on it.
+    /// False if the answer was not read to its end or the request not written to its, or the server does not keep the
+    /// connection for another request; also if it has closed it meanwhile, or says something unasked on it.
     pub(crate) fn is_usable(&mut self) -> bool {
         self.exchange.rest();
-        self.exchange.is_idle() && self.stream.is_quiet()
+        self.exchange.is_idle() && !self.stream.holds_back() && self.stream.is_quiet()
     }
 
     /// Sends a request and reads the head of its answer.

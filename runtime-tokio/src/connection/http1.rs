@@ -54,7 +54,7 @@ impl Connection {
     /// too: to it tokio says that nothing has come.
     pub(super) async fn is_usable(&mut self) -> bool {
         let look = poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending() && self.exchange.is_idle()));
-        unconstrained(look).await
+        unconstrained(look).await && !self.unflushed
     }
 
     /// Writes what the connection takes of the request, and waits until something was read.
@@ -215,6 +215,42 @@ mod tests {
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
         }
+    }
+
+    /// Answers what was written to it, and keeps some of that in a buffer of its own, as TLS does.
+    struct Buffering(&'static [u8], bool);
+
+    impl AsyncRead for Buffering {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            if !self.1 || self.0.is_empty() {
+                return Poll::Pending;
+            }
+            room.put_slice(std::mem::take(&mut self.0));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Buffering {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.1 = true;
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_request_lies_in_a_buffer_serves_no_other() {
+        let early = b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\nno";
+        let (status, body, rest) = answer(open(Box::new(Buffering(early, false))), &write(100)).await;
+        assert_eq!((status, &body[..]), (413, &b"no"[..]));
+        assert!(rest.into_idle().await.is_none());
     }
 
     #[tokio::test]

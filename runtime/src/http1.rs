@@ -85,9 +85,9 @@ pub struct Exchange {
     outgoing: Vec<u8>,
     sent: usize,
     /// Why the rest of the request cannot be sent.
-    unsendable: Option<Fault>,
+    unsendable: Option<Box<Fault>>,
     /// Why no more can be read.
-    unreadable: Option<Fault>,
+    unreadable: Option<Box<Fault>>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -204,7 +204,7 @@ impl Exchange {
     /// connection is good for no other request.
     pub fn unsendable(&mut self, why: Fault) {
         self.outgoing = Vec::new();
-        self.unsendable = Some(why);
+        self.unsendable = Some(Box::new(why));
     }
 
     /// True if the connection took no byte of the last request: the server cannot have worked on it.
@@ -254,7 +254,7 @@ impl Exchange {
     /// The connection broke and nothing more can be read: what has come is all that there is, and it did not end there.
     pub fn unreadable(&mut self, why: Fault) {
         self.closed = true;
-        self.unreadable = Some(why);
+        self.unreadable = Some(Box::new(why));
     }
 
     /// Nothing comes at present: a buffer that has grown is let go of. It takes one read to have one for as much again.

@@ -810,6 +810,7 @@ impl<T> Informer<T> {
                 message: format!("{bad}"),
                 repeats: 0,
                 retry_in: None,
+                quarantined: true,
             });
         }
         let Some((attempt, _)) = list else { return };

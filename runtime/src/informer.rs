@@ -245,6 +245,8 @@ pub(crate) enum Command<T> {
 /// The part of an informer that does not depend on its type.
 pub(crate) struct Status {
     pub(crate) subject: String,
+    /// It is given its objects by hand.
+    pub(crate) fed: bool,
     pub(crate) started: AtomicBool,
     pub(crate) synced: AtomicBool,
     pub(crate) stopped: AtomicBool,
@@ -292,9 +294,10 @@ impl SharedHealth {
 }
 
 impl Status {
-    pub(crate) fn new(subject: String) -> Self {
+    pub(crate) fn new(subject: String, fed: bool) -> Self {
         Status {
             subject,
+            fed,
             started: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -340,7 +343,7 @@ impl Status {
         }
         let failure = self.failure.lock().clone();
         let started = self.started.load(Ordering::Acquire);
-        Some(Lagging { subject: self.subject.clone(), started, dead, failure })
+        Some(Lagging { subject: self.subject.clone(), fed: self.fed, started, dead, failure })
     }
 }
 

@@ -4,7 +4,7 @@
 //! of the informer. Adapters add the clock. A wait ends in one of these ways, and none of them is silence (I26):
 //!
 //! - the cache stands for the version;
-//! - the informer is not started, or stops;
+//! - the informer is not started, unless it is fed by hand, or stops;
 //! - the versions cannot be compared, or the server was set back while we waited;
 //! - the time is over: [`Behind`] then says for what the cache stands, and what failed last.
 //!
@@ -177,7 +177,8 @@ impl<T, R> CatchUp<T, R> {
             Ok(Some(found)) => return Ok(Ok(found)),
             Err(unreachable) => Why::Unreachable(unreachable),
             Ok(None) if stopped => Why::Stopped,
-            Ok(None) if !started => Why::NotStarted,
+            // What is fed comes without a start.
+            Ok(None) if !started && !status.fed => Why::NotStarted,
             Ok(None) => return Ok(Err(seen)),
         };
         Err(self.behind(why))

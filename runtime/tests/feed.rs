@@ -154,13 +154,32 @@ fn what_is_wrong_with_an_informer_that_is_fed_is_said_in_its_words() {
     let lagging = factory.lagging();
     assert_eq!(lagging.len(), 1);
     assert_eq!(lagging[0].to_string(), "lights.example.com: nothing was fed yet: call Feeder::list");
-    let _drives = factory.take_unstarted();
     feeder.list([light("a", 1)], Version::default()).unwrap();
     assert!(factory.lagging().is_empty());
     let error = informer.catch_up_to(&at("7")).late().unwrap_err();
     assert_eq!(
         error.to_string(),
         "the cache of lights.example.com has not come to version 7: the time is over; it stands for no version"
+    );
+}
+
+#[test]
+fn what_is_fed_before_the_start_can_be_waited_for() {
+    let (factory, informer, feeder) = fed();
+    let waits = {
+        let informer = informer.clone();
+        std::thread::spawn(move || {
+            informer.wait_at_least_until(&at("7"), Instant::now() + Duration::from_secs(600)).map(|_| ())
+        })
+    };
+    feeder.list([light("a", 1)], at("5")).unwrap();
+    feeder.apply(applied("a", 7)).unwrap();
+    waits.join().unwrap().unwrap();
+    factory.request_stop();
+    let error = informer.wait_at_least_until(&at("9"), Instant::now() + Duration::from_secs(600)).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the cache of lights.example.com has not come to version 9: it was stopped; it stands for version 7"
     );
 }
 

@@ -183,8 +183,11 @@ fn naive(bytes: &[u8], ends: bool) -> Option<Whole> {
     })
 }
 
+/// Names, in lower case, and values.
+type Headers = Vec<(String, String)>;
+
 /// Cuts a head off: its minor version, status, and headers.
-fn naive_head(rest: &mut &[u8]) -> Option<(u8, u16, Vec<(String, String)>)> {
+fn naive_head(rest: &mut &[u8]) -> Option<(u8, u16, Headers)> {
     let mut first = line(rest)?;
     while first.is_empty() {
         first = line(rest)?;

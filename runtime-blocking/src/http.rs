@@ -12,7 +12,7 @@ use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::fault::Fault;
 use informer_runtime::http1::{Exchange, Part};
-use informer_runtime::outgoing::Outgoing;
+use informer_runtime::outgoing::{Outgoing, Unanswered};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -165,9 +165,9 @@ impl Wire {
         self.stream.socket().set_deadline(deadline)
     }
 
-    /// True if any of the answer to the last request came.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.exchange.is_answered()
+    /// What there is to say of the last request, whose head did not come.
+    pub(crate) fn unanswered(&self, opened: bool) -> Unanswered {
+        self.exchange.unanswered(opened)
     }
 
     /// False if the answer was not read to its end or the request not written to its, or the server does not keep the

@@ -55,7 +55,7 @@ mod chunked;
 mod tests;
 
 use crate::fault::Fault;
-use crate::outgoing::{Outgoing, head};
+use crate::outgoing::{Outgoing, Unanswered, head};
 use chunked::Chunked;
 use http::Method;
 use http::header::{CONTENT_LENGTH, HOST};
@@ -207,14 +207,11 @@ impl Exchange {
         self.unsendable = Some(Box::new(why));
     }
 
-    /// True if the connection took no byte of the last request: the server cannot have worked on it.
-    pub fn is_untouched(&self) -> bool {
-        self.sent == 0
-    }
-
-    /// True if any of the answer to the last request came.
-    pub fn is_answered(&self) -> bool {
-        self.answered
+    /// What there is to say of a request whose head did not come, on a connection that was `opened` for it or stood before.
+    /// One of which the connection took no byte cannot have been worked on.
+    pub fn unanswered(&self, opened: bool) -> Unanswered {
+        let asked = matches!(self.stage, Stage::Asked(_));
+        Unanswered { unread: asked && self.sent == 0, dead: asked, answered: self.answered, opened }
     }
 
     /// Room for what is read, never none, provided that head and parts were asked for since the last read.

@@ -7,6 +7,7 @@
 use super::{Answer, Fault, Lost, Outgoing, Stream};
 use bytes::Bytes;
 use informer_runtime::http1::{Exchange, Part};
+use informer_runtime::outgoing::Unanswered;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -33,9 +34,9 @@ impl Connection {
     pub(super) async fn send(mut self, outgoing: &Outgoing) -> Result<Answer, Lost> {
         if !self.is_usable().await {
             let fault = Fault::broken("the server closed the connection before the request was sent");
-            return Err(Lost { fault, unread: true, dead: true });
+            return Err(Lost { fault, unread: true, dead: true, answered: false });
         }
-        self.exchange.begin(outgoing).map_err(|fault| Lost { fault, unread: false, dead: false })?;
+        self.exchange.begin(outgoing).map_err(|fault| Lost { fault, unread: false, dead: false, answered: false })?;
         let head = poll_fn(|cx| {
             loop {
                 if let Some(head) = self.exchange.head()? {
@@ -46,7 +47,10 @@ impl Connection {
         });
         match head.await {
             Ok(head) => Ok(Answer { head, body: super::Body::Http1(Body(self)) }),
-            Err(fault) => Err(Lost { fault, unread: self.exchange.is_untouched(), dead: true }),
+            Err(fault) => {
+                let Unanswered { unread, dead, answered, .. } = self.exchange.unanswered(false);
+                Err(Lost { fault, unread, dead, answered })
+            }
         }
     }
 

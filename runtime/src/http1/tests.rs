@@ -209,9 +209,9 @@ fn a_request_is_written_in_its_own_form() {
          content-length: 7\r\n\r\n{{\"a\":1}}"
     );
     assert_eq!(String::from_utf8_lossy(exchange.unsent()), text);
-    assert!(exchange.is_untouched());
+    assert!(exchange.unanswered(false).unread);
     exchange.sent(10);
-    assert!(!exchange.is_untouched() && exchange.unsent() == &text.as_bytes()[10..]);
+    assert!(!exchange.unanswered(false).unread && exchange.unsent() == &text.as_bytes()[10..]);
     exchange.sent(text.len() - 10);
     assert!(exchange.unsent().is_empty() && !exchange.is_idle());
 }

@@ -294,6 +294,19 @@ fn a_body_is_paused_over_4_mib_and_its_deadlines_stand_still_until_half_of_that_
     assert_eq!(world.store.len(), 5);
 }
 
+#[test]
+fn bookmarks_that_wait_are_one_however_many_come() {
+    let mut world = World::watching();
+    world.lazy = true;
+    world.body(&bookmark("6")); // keeps the store busy
+    (7..5_000).for_each(|version| world.body(&bookmark(&version.to_string())));
+    let mut steps = 0;
+    while world.work() {
+        steps += 1;
+    }
+    assert_eq!((world.store.version().as_str(), steps), ("4999", 2));
+}
+
 /// One read of gzip stands for more than may wait: its rest is read when there is room, and only then its end counts.
 #[test]
 fn what_was_read_of_a_compressed_list_waits_and_its_end_with_it() {

@@ -14,6 +14,7 @@
 //! - the machine is made with [`InformerConfig::fed`]; it sends nothing, `Start` and `Refresh` change nothing;
 //! - the first thing is a list, which may be empty: before it nobody knows what the changes are changes of;
 //! - an object without a name, or one on which an index function panics, is quarantined as one that does not decode;
+//! - changes are not measured against the store: one of an older version replaces the newer one, as the source says;
 //! - an object without a version is taken, for it is easy to make one by hand. It is the same as no other, so each list
 //!   tells of it as an update; and the version of the store stays where it is.
 //!
@@ -71,7 +72,7 @@
 //! [`InformerConfig::fed`]: crate::informer::InformerConfig::fed
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, drop_guarded};
-use crate::object::{Obj, Version};
+use crate::object::{Key, KeyRef, Obj, Version};
 use crate::store::{Fresh, Staged, Store};
 use alloc::vec::Vec;
 use core::fmt;
@@ -82,13 +83,25 @@ pub enum Change<T> {
     Applied(Obj<T>),
     /// The object is gone; with its last state. Of a key that the store does not have it changes nothing.
     Deleted(Obj<T>),
+    /// The object of this key is gone, for a source that knows no more. Handlers get what the store had, with an unknown
+    /// final state; the version of the store stays. Of a key that the store does not have it changes nothing.
+    DeletedKey(Key),
 }
 
 impl<T> Change<T> {
-    /// The object that it is about.
-    pub fn object(&self) -> &Obj<T> {
+    /// The key that it is about.
+    pub fn key(&self) -> KeyRef<'_> {
         match self {
-            Change::Applied(object) | Change::Deleted(object) => object,
+            Change::Applied(object) | Change::Deleted(object) => object.key(),
+            Change::DeletedKey(key) => key.borrowed(),
+        }
+    }
+
+    /// The object that came with it.
+    pub fn object(&self) -> Option<&Obj<T>> {
+        match self {
+            Change::Applied(object) | Change::Deleted(object) => Some(object),
+            Change::DeletedKey(_) => None,
         }
     }
 }
@@ -99,16 +112,18 @@ impl<T> Clone for Change<T> {
         match self {
             Change::Applied(object) => Change::Applied(object.clone()),
             Change::Deleted(object) => Change::Deleted(object.clone()),
+            Change::DeletedKey(key) => Change::DeletedKey(key.clone()),
         }
     }
 }
 
 impl<T> fmt::Debug for Change<T> {
-    /// As in `applied web/a@7`.
+    /// As in `applied web/a@7`, `deleted web/a`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Change::Applied(object) => write!(f, "applied {object:?}"),
             Change::Deleted(object) => write!(f, "deleted {object:?}"),
+            Change::DeletedKey(key) => write!(f, "deleted {key}"),
         }
     }
 }
@@ -144,6 +159,10 @@ impl<T> Fed<T> {
             match change {
                 Change::Applied(object) => fed.apply(object, None),
                 Change::Deleted(last) => fed.items.push(Item::Gone { known: None, gone: Gone::Last(last) }),
+                Change::DeletedKey(key) => {
+                    let gone = Gone::Named { key, version: Version::default() };
+                    fed.items.push(Item::Gone { known: None, gone });
+                }
             }
         }
         fed

@@ -669,7 +669,11 @@ impl<T> Informer<T> {
                 self.work.push_back(Work::Finish { attempt, phase, version, set_back });
             }
             Effect::Discard { attempt } => self.discard(attempt),
-            Effect::Bookmark(version) => self.work.push_back(Work::Bookmark(version)),
+            Effect::Bookmark(version) => match self.work.back_mut() {
+                // Bookmarks are no bytes, so nothing else bounds how many wait.
+                Some(Work::Bookmark(waiting)) => *waiting = version,
+                _ => self.work.push_back(Work::Bookmark(version)),
+            },
             Effect::Failure(failure) => self.failure(failure),
             Effect::Phase(phase) => self.outputs.push_back(Output::Notice(Notice::Phase(phase))),
         }
@@ -810,6 +814,7 @@ impl<T> Informer<T> {
                 message: format!("{bad}"),
                 repeats: 0,
                 retry_in: None,
+                quarantined: true,
             });
         }
         let Some((attempt, _)) = list else { return };

@@ -101,19 +101,16 @@ impl<'a, T> Lister<'a, T> {
         Selection::namespace(self.store, namespace)
     }
 
-    /// The objects that have `value` in the index called `index`, whose values are of type `V`, to be taken out of the
-    /// store in two steps.
+    /// The objects that have the value of this [text](IndexValue::to_text) in the index called `index`, whose values are of
+    /// type `V`, to be taken out of the store in two steps. The text, because making it may be a user's code, which must not
+    /// run where the store is locked.
     ///
     /// # Errors
     ///
     /// If there is no such index, or its values are of another type.
-    pub fn select_value<V: IndexValue>(
-        self,
-        index: &str,
-        value: &V::Query,
-    ) -> Result<Selection<'a, 'static, T>, IndexError> {
+    pub fn select_value<V: IndexValue>(self, index: &str, text: &str) -> Result<Selection<'a, 'static, T>, IndexError> {
         self.store.check_value_type::<V>(index)?;
-        Ok(Selection::value(self.store, self.store.index(index)?, &V::to_text(value)))
+        Ok(Selection::value(self.store, self.store.index(index)?, text))
     }
 
     /// The objects that have `value` in the index called `index`.

@@ -35,6 +35,27 @@
 //! assert!(!store.is_populated() && store.version() == *"9");
 //! ```
 //!
+//! Of a type that serde writes and reads:
+//!
+//! ```
+//! use informer_core::saved::{Saved, SavedError};
+//! use informer_core::{Key, Obj, Uid, Version};
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Widget {
+//!     size: u32,
+//! }
+//!
+//! let widget = Obj::new(Key::new("web", "a"), Uid::new("u"), Version::new("7"), Widget { size: 3 });
+//! let saved = Saved::new("widgets", [widget], Version::new("9"));
+//! let lines = saved.lines(|widget| Ok(serde_json::to_string(widget)?)).collect::<Result<Vec<_>, _>>()?;
+//!
+//! let lines = lines.iter().map(String::as_str);
+//! let again = Saved::<Widget>::read("widgets", lines, |json| Ok(serde_json::from_str(json)?))?;
+//! assert_eq!(again.objects()[0].size, 3);
+//! # Ok::<(), SavedError>(())
+//! ```
+//!
 //! [`InformerConfig::preloaded`]: crate::informer::InformerConfig::preloaded
 
 use crate::decode::BadItem;

@@ -183,6 +183,8 @@ enum Fate {
     Newer,
     Recreated,
     Gone,
+    /// Gone, and no more is known.
+    Vanished,
 }
 
 #[derive(Clone, Debug)]
@@ -197,7 +199,8 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let fate = prop_oneof![Just(Fate::Same), Just(Fate::Newer), Just(Fate::Recreated), Just(Fate::Gone)];
+    let fate =
+        prop_oneof![Just(Fate::Same), Just(Fate::Newer), Just(Fate::Recreated), Just(Fate::Gone), Just(Fate::Vanished)];
     let fates = prop::collection::vec((0..6_u8, fate), 0..90);
     let step = prop_oneof![
         2 => fates.clone().prop_map(Step::List),
@@ -231,7 +234,7 @@ proptest! {
                         match (*fate, before.get(name)) {
                             (0, Some(same)) => _ = world.insert(*name, *same),
                             (1, Some((uid, _))) => _ = world.insert(*name, (*uid, version)),
-                            (3, _) => {}
+                            (3 | 4, _) => {}
                             _ => {
                                 incarnation = incarnation.wrapping_add(1);
                                 world.insert(*name, (incarnation, version));
@@ -255,6 +258,10 @@ proptest! {
                                 let uid = had.map_or(0, |(uid, _)| uid);
                                 world.remove(&name);
                                 told.push(Change::Deleted(object((name, uid, version))));
+                            }
+                            (Fate::Vanished, _) => {
+                                world.remove(&name);
+                                told.push(Change::DeletedKey(Key::new("ns", &format!("n{name}"))));
                             }
                             (Fate::Same | Fate::Newer, Some((uid, _))) => {
                                 world.insert(name, (uid, version));
@@ -375,6 +382,47 @@ fn of_a_key_that_a_list_has_twice_the_last_object_counts() {
     let mut hand = Hand::new(QueueKind::InOrder);
     hand.tell(list(&[(1, 1, 1), (1, 1, 2)], "2"));
     assert_eq!(hand.lines(), ["ns/n1@2"]);
+}
+
+#[test]
+fn a_deletion_of_a_key_tells_what_the_store_had_and_leaves_its_version() {
+    for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
+        let mut hand = Hand::new(queue);
+        let handler = hand.add(Overflow::default(), None);
+        hand.tell(list(&[(1, 1, 1), (2, 1, 2)], "2"));
+        hand.take(handler, 9);
+        let vanished = |name: &str| Change::DeletedKey(Key::new("ns", name));
+        hand.tell(changes([vanished("n1"), vanished("n1"), vanished("n7"), vanished("")]));
+        assert_eq!(hand.take(handler, 9), ["deleted ns/n1@1 (final state unknown)"]);
+        assert_eq!((hand.lines(), hand.store.version().as_str()), (vec!["ns/n2@2".to_string()], "2"));
+        // What comes after is another incarnation or the same one: the source knows.
+        hand.tell(changes([vanished("n2"), Change::Applied(object((2, 1, 2)))]));
+        assert_eq!(hand.take(handler, 9), ["deleted ns/n2@2 (final state unknown)", "added ns/n2@2"]);
+        assert_eq!((hand.notices.len(), hand.unwanted.len()), (2, 0), "{:?}", hand.notices);
+    }
+}
+
+#[test]
+fn a_deletion_of_a_key_ends_its_quarantine() {
+    let mut hand = Hand::new(QueueKind::InOrder);
+    hand.store.add_index(IndexDef::new("picky", |_| -> &str { panic!("a panic that belongs to the test") })).unwrap();
+    let mut bad = Fed::list([object((1, 1, 1))], Version::new("1"));
+    bad.index(&hand.store.indexers(), &Catch);
+    hand.tell(Input::Fed(bad));
+    assert!(hand.store.quarantined_key("ns/n1").is_some());
+    hand.tell(changes([Change::DeletedKey(Key::new("ns", "n1"))]));
+    assert!(hand.store.quarantined().next().is_none());
+}
+
+#[test]
+fn a_change_to_an_older_version_is_what_the_source_says() {
+    let mut hand = Hand::new(QueueKind::InOrder);
+    let handler = hand.add(Overflow::default(), None);
+    hand.tell(list(&[(1, 1, 5)], "5"));
+    hand.take(handler, 9);
+    hand.tell(changes([Change::Applied(object((1, 1, 3))), Change::Applied(object((1, 1, 3)))]));
+    assert_eq!(hand.take(handler, 9), ["updated ns/n1@3 (was 5)", "updated ns/n1@3 (was 3)"]);
+    assert_eq!((hand.lines(), hand.store.version().as_str()), (vec!["ns/n1@3".to_string()], "3"));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | [`list`] | the body of a LIST | the same bytes cut elsewhere; serde_json |
 //! | [`frames`] | the body of a WATCH | the same bytes cut elsewhere; serde_json |
 //! | [`status`] | a Status | serde_json |
+//! | [`http1`] | an answer over HTTP/1.1 | the same bytes cut elsewhere; a reader that has all of it |
 //! | [`gzip`] | gzip | the same bytes cut elsewhere; miniz_oxide |
 //! | [`selectors`] | label and field selectors | what they print, parsed again; a naive evaluator |
 //! | [`kubeconfig`] | a kubeconfig | a secret that no error may show |
@@ -19,6 +20,7 @@
 pub mod bytes;
 pub mod frames;
 pub mod gzip;
+pub mod http1;
 mod json;
 pub mod kubeconfig;
 pub mod list;
@@ -33,9 +35,10 @@ use informer_core::{decode, informer, listener, object, reflector, store, time, 
 pub type Run = fn(&[u8]);
 
 /// All targets, with the names of their folders in `corpus/`.
-pub const TARGETS: [(&str, Run); 7] = [
+pub const TARGETS: [(&str, Run); 8] = [
     ("frames", frames::run),
     ("gzip", gzip::run),
+    ("http1", http1::run),
     ("kubeconfig", kubeconfig::run),
     ("list", list::run),
     ("machine", machine::run),

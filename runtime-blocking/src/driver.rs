@@ -90,12 +90,12 @@ impl Driver {
     }
 
     /// Hands over a part of a body; what the informer asks for waits until the next part is handed over too.
-    fn gather(&mut self, name: Name, bytes: &[u8]) {
+    fn gather(&mut self, name: Name, part: &Vec<u8>) {
         let Some(link) = self.links.get(&name) else { return };
-        link.taken(bytes.len());
+        link.taken(part);
         let now = self.inner.core.clock().now();
         if let Some(informer) = self.informers.get_mut(&name.0) {
-            informer.drive.handle(now, IoEvent::Body(name.1, bytes));
+            informer.drive.handle(now, IoEvent::Body(name.1, part));
         }
     }
 
@@ -105,9 +105,9 @@ impl Driver {
         match event {
             Event::Connected => self.step(at, IoEvent::Connected(id)),
             Event::Head(head) => self.step(at, IoEvent::Head(id, head)),
-            Event::Body(bytes) => {
-                link.taken(bytes.len());
-                self.step(at, IoEvent::Body(id, bytes));
+            Event::Body(part) => {
+                link.taken(part);
+                self.step(at, IoEvent::Body(id, part));
             }
             Event::End(end) => {
                 self.links.remove(&name);

@@ -12,7 +12,7 @@ use crate::socket::{Handle, Socket};
 use informer_core::wire::Head;
 use informer_runtime::fault::Fault;
 use informer_runtime::http1::{Exchange, Part};
-use informer_runtime::outgoing::Outgoing;
+use informer_runtime::outgoing::{Outgoing, Unanswered};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -38,7 +38,16 @@ impl Stream {
         loop {
             let read = match self {
                 Stream::Plain(socket) => socket.read(buffer),
-                Stream::Tls(stream) => read_tls(stream, buffer),
+                Stream::Tls(stream) => {
+                    let StreamOwned { conn, sock } = &mut **stream;
+                    let read = read_tls(conn, sock, buffer);
+                    if matches!(&read, Err(error) if error.kind() == ErrorKind::InvalidData) {
+                        // The server is told why, if it listens.
+                        sock.hurry();
+                        let _ = conn.write_tls(sock);
+                    }
+                    read
+                }
             };
             match read {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -61,6 +70,19 @@ impl Stream {
                 written => return written,
             }
         }
+    }
+
+    /// False if the other side has closed it, or has said something unasked, which is lost then. It may have come long ago,
+    /// and lie in TLS.
+    fn is_quiet(&mut self) -> bool {
+        let read = match self {
+            Stream::Plain(socket) => socket.at_once(|mut socket| socket.read(&mut [0])),
+            Stream::Tls(stream) => {
+                let StreamOwned { conn, sock } = &mut **stream;
+                sock.at_once(|mut socket| read_tls(conn, &mut socket, &mut [0]))
+            }
+        };
+        matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// True if TLS has something to write: the rest of what it was given, or an answer of its own.
@@ -93,19 +115,14 @@ fn flush_tls(stream: &mut StreamOwned<ClientConnection, Socket>) -> io::Result<(
 }
 
 /// Reads, and writes nothing that waits: `StreamOwned` would first send what the server does not take.
-fn read_tls(stream: &mut StreamOwned<ClientConnection, Socket>, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_tls(tls: &mut ClientConnection, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
-        match stream.conn.reader().read(buffer) {
+        match tls.reader().read(buffer) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read,
         }
-        stream.conn.read_tls(&mut stream.sock)?;
-        if let Err(error) = stream.conn.process_new_packets() {
-            // The server is told why, if it listens.
-            stream.sock.hurry();
-            let _ = stream.conn.write_tls(&mut stream.sock);
-            return Err(io::Error::new(ErrorKind::InvalidData, error));
-        }
+        tls.read_tls(socket)?;
+        tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
     }
 }
 
@@ -148,15 +165,16 @@ impl Wire {
         self.stream.socket().set_deadline(deadline)
     }
 
-    /// True if any of the answer to the last request came.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.exchange.is_answered()
+    /// What there is to say of the last request, whose head did not come.
+    pub(crate) fn unanswered(&self, opened: bool) -> Unanswered {
+        self.exchange.unanswered(opened)
     }
 
-    /// False if the answer was not read to its end, or the server does not keep the connection for another request; also if
-    /// it has closed it meanwhile, or says something unasked on it.
+    /// False if the answer was not read to its end or the request not written to its, or the server does not keep the
+    /// connection for another request; also if it has closed it meanwhile, or says something unasked on it.
     pub(crate) fn is_usable(&mut self) -> bool {
-        self.exchange.is_idle() && self.stream.socket().is_quiet()
+        self.exchange.rest();
+        self.exchange.is_idle() && !self.stream.holds_back() && self.stream.is_quiet()
     }
 
     /// Sends a request and reads the head of its answer.
@@ -207,7 +225,7 @@ impl Wire {
                 self.drained = read < size;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked = false,
-            Err(error) => return Err(error.into()),
+            Err(error) => self.exchange.unreadable(error.into()),
         }
         Ok(())
     }

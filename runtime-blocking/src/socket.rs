@@ -97,15 +97,12 @@ impl Socket {
         Ok(())
     }
 
-    /// False if the other side has closed it, or has said something unasked, which is lost then.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let silent = || {
-            self.handle.set_nonblocking(true)?;
-            let read = (&self.handle).read(&mut [0]);
-            self.handle.set_nonblocking(false)?;
-            Ok::<_, io::Error>(matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        };
-        silent().unwrap_or(false)
+    /// Reads what is there; [`ErrorKind::WouldBlock`] if there is nothing, whatever the deadline.
+    pub(crate) fn at_once(&self, read: impl FnOnce(&Handle) -> io::Result<usize>) -> io::Result<usize> {
+        self.handle.set_nonblocking(true)?;
+        let read = read(&self.handle);
+        self.handle.set_nonblocking(false)?;
+        read
     }
 
     /// From now on writes take what there is room for and wait for nothing.

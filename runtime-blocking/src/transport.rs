@@ -80,21 +80,23 @@ impl Transport {
         }
         // A watch is open for minutes: it gets a connection of its own, and none is kept after it.
         let may_reuse = !outgoing.fresh && !outgoing.watch;
-        if let Some(mut wire) = may_reuse.then(|| self.take_idle()).flatten() {
+        let mut standing = may_reuse.then(|| self.take_idle()).flatten();
+        let mut sends = 0;
+        loop {
+            let opened = standing.is_none();
+            let mut wire = match standing.take() {
+                Some(wire) => wire,
+                None => self.connect(limits.connect, watcher)?,
+            };
             watcher.connected(&mut wire)?;
             wire.set_deadline(limits.answer)?;
+            sends += 1;
             match wire.ask(outgoing) {
                 Ok(head) => return Ok(Answer { wire, head }),
-                // The server closed it while the request was on its way.
-                Err(_) if outgoing.repeatable && !wire.is_answered() => {}
+                Err(_) if outgoing.may_go_again(sends, wire.unanswered(opened)) => {}
                 Err(fault) => return Err(fault),
             }
         }
-        let mut wire = self.connect(limits.connect, watcher)?;
-        watcher.connected(&mut wire)?;
-        wire.set_deadline(limits.answer)?;
-        let head = wire.ask(outgoing)?;
-        Ok(Answer { wire, head })
     }
 
     /// Keeps the connection of an answer for another request if it is good for one.

@@ -18,8 +18,7 @@
 //! resets the connection that carries them, and would take every list along. Within a connection nobody starves either:
 //! see [`http2`].
 //!
-//! Nothing is decided here that the core could see: a request is sent again only if the server cannot have worked on it,
-//! or if it reads and its connection was dead before; at most [`MAX_SENDS`] times in all.
+//! Whether a request is sent again is not decided here: [`Outgoing::may_go_again`] says it.
 
 mod dial;
 pub(crate) mod http1;
@@ -31,16 +30,13 @@ use informer_core::wire::Head;
 use informer_runtime::config::{HttpVersion, TokenSource};
 use informer_runtime::fault::Fault;
 use informer_runtime::idle::Idle;
-use informer_runtime::outgoing::Outgoing;
+use informer_runtime::outgoing::{MAX_SENDS, Outgoing, Unanswered};
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::{Config, Error};
 use std::future::Future;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_blocking;
-
-/// How often one request is sent: on a connection that turns out dead or full, on another one, and on a new one.
-const MAX_SENDS: usize = 3;
 
 /// TCP or a Unix socket, or TLS over it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -54,6 +50,8 @@ pub(crate) struct Lost {
     unread: bool,
     /// The connection is gone, not only the request.
     dead: bool,
+    /// Some of the answer came.
+    answered: bool,
 }
 
 /// An answer whose head has come.
@@ -193,9 +191,9 @@ impl Connector {
                 Ok(answer) => return Ok(answer),
                 Err(lost) => lost,
             };
-            let again = lost.unread || (lost.dead && !opened && outgoing.repeatable);
-            if !again || sends == MAX_SENDS {
-                return Err(lost.fault);
+            let Lost { fault, unread, dead, answered } = lost;
+            if !outgoing.may_go_again(sends, Unanswered { unread, dead, answered, opened }) {
+                return Err(fault);
             }
             sends += 1;
             pick = next;

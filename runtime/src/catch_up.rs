@@ -4,7 +4,7 @@
 //! of the informer. Adapters add the clock. A wait ends in one of these ways, and none of them is silence (I26):
 //!
 //! - the cache stands for the version;
-//! - the informer is not started, or stops;
+//! - the informer is not started, unless it is fed by hand, or stops;
 //! - the versions cannot be compared, or the server was set back while we waited;
 //! - the time is over: [`Behind`] then says for what the cache stands, and what failed last.
 //!
@@ -34,8 +34,10 @@ pub struct Behind {
     pub subject: String,
     /// What was waited for.
     pub wanted: Wanted,
-    /// The version for which the cache stands; empty before the first list.
+    /// The version for which the cache stands; empty before the first list, or if that was fed without one.
     pub stands_for: Version,
+    /// True if the cache has had a complete list.
+    pub populated: bool,
     /// Why the wait ended.
     pub why: Why,
     /// The handlers for which the informer itself waits: see [`InformerHandle::held_up_by`].
@@ -85,10 +87,10 @@ impl fmt::Display for Behind {
             Why::Stopped => f.write_str("it was stopped")?,
             Why::Unreachable(why) => why.fmt(f)?,
         }
-        if self.stands_for.is_empty() {
-            f.write_str("; it has no complete list yet")?;
-        } else {
-            write!(f, "; it stands for version {}", self.stands_for)?;
+        match (self.stands_for.is_empty(), self.populated) {
+            (false, _) => write!(f, "; it stands for version {}", self.stands_for)?,
+            (true, true) => f.write_str("; it stands for no version")?,
+            (true, false) => f.write_str("; it has no complete list yet")?,
         }
         for handler in &self.held_up_by {
             write!(f, "; it waits for handler {handler}, which is full")?;
@@ -175,7 +177,8 @@ impl<T, R> CatchUp<T, R> {
             Ok(Some(found)) => return Ok(Ok(found)),
             Err(unreachable) => Why::Unreachable(unreachable),
             Ok(None) if stopped => Why::Stopped,
-            Ok(None) if !started => Why::NotStarted,
+            // What is fed comes without a start.
+            Ok(None) if !started && !status.fed => Why::NotStarted,
             Ok(None) => return Ok(Err(seen)),
         };
         Err(self.behind(why))
@@ -192,10 +195,12 @@ impl<T, R> CatchUp<T, R> {
 
     fn behind(&self, why: Why) -> Error {
         let Inner { status, store, .. } = &*self.inner;
+        let (stands_for, populated) = store.read(|store| (store.version().to_version(), store.is_populated()));
         Error::Behind(Box::new(Behind {
             subject: status.subject.clone(),
             wanted: self.wanted.clone(),
-            stands_for: store.read(|store| store.version().to_version()),
+            stands_for,
+            populated,
             why,
             held_up_by: status.held_up_by(),
             failure: status.failure.lock().clone(),

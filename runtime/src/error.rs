@@ -66,6 +66,8 @@ pub enum Error {
 pub struct Lagging {
     /// What it reads.
     pub subject: String,
+    /// True if it reads no server, but is [fed](crate::feeder).
+    pub fed: bool,
     /// False if the factory was not started since the informer was asked for.
     pub started: bool,
     /// True if its driver ended although nobody asked for it: by a panic, or with the runtime on which it was a task. What it
@@ -84,6 +86,8 @@ impl fmt::Display for Lagging {
                  fresh one, and call start()",
                 self.subject
             ),
+            // What is fed before the start counts, too.
+            _ if self.fed => write!(f, "{}: nothing was fed yet: call Feeder::list", self.subject),
             (_, false) => write!(f, "{}: not started; call start() after asking for an informer", self.subject),
             (Some(failure), true) => write!(f, "{failure}"),
             (None, true) => write!(f, "{}: no answer yet", self.subject),
@@ -243,8 +247,8 @@ mod tests {
 
     #[test]
     fn a_main_that_returns_an_error_prints_what_a_person_can_read() {
-        let error =
-            Error::NotSynced(vec![Lagging { subject: "pods".into(), started: true, dead: false, failure: None }]);
+        let pods = Lagging { subject: "pods".into(), fed: false, started: true, dead: false, failure: None };
+        let error = Error::NotSynced(vec![pods]);
         assert_eq!(format!("{error:?}"), "an informer is not synced in time: pods: no answer yet");
     }
 }

@@ -39,7 +39,8 @@
 //! feeder.apply(Change::Applied(light("a", "3", false)))?;
 //! feeder.apply(Change::Deleted(light("b", "4", true)))?;
 //! assert_eq!((informer.lister().len(), by_state.get(&false).len()), (1, 1));
-//! assert_eq!(feeder.version(), *"4");
+//! feeder.delete(&Key::new("hall", "a"))?; // all that the source knows
+//! assert!(informer.lister().is_empty() && feeder.version() == *"4");
 //! # Ok::<(), informer_runtime::Error>(())
 //! ```
 
@@ -61,7 +62,7 @@ use informer_core::fifo::{COMMIT_EVENTS, QueueKind};
 use informer_core::informer::InformerConfig;
 use informer_core::object::DecodeError;
 use informer_core::time::{Duration, Time};
-use informer_core::{DynamicObject, Obj, Object, Resource, Version};
+use informer_core::{DynamicObject, Key, Obj, Object, Resource, Version};
 use std::fmt;
 use std::time::Instant;
 
@@ -133,6 +134,15 @@ impl<T> fmt::Debug for FedSpec<T> {
 /// threads, and from handlers, of this informer too: each call is whole before the next one begins.
 ///
 /// Dropping it leaves the informer as it is.
+///
+/// The source is believed, so what it feeds decides, and not what the cache has:
+///
+/// - a change of an older version replaces the newer one, and handlers are told of it as of any other;
+/// - an object of [`list`](Self::list) at the uid and version that the cache has is the same one: the cache keeps its own,
+///   and nobody is told. A source that changes an object must give it another version, or [`apply`](Self::apply) it;
+/// - an object without a version always counts as changed, and the version for which the cache stands stays. That one, and
+///   of a whole list without a version, cannot be waited for;
+/// - another uid under the same key is another object: handlers are told of a deletion, then of an addition.
 pub struct Feeder<T> {
     seat: Arc<Seat<T>>,
     inner: Arc<Inner<T>>,
@@ -203,6 +213,17 @@ impl<T: Send + Sync + 'static> Feeder<T> {
                 Ok(())
             }
         }
+    }
+
+    /// That the object of `key` is gone, for a source that does not know its last state. Handlers are told of the deletion
+    /// with what the cache had (`final_state_known` is false); the version for which the cache stands stays. Of a key that
+    /// the cache does not have it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// With the change, which was not applied. See [`Refusal`].
+    pub fn delete(&self, key: &Key) -> Result<(), Refused<Change<T>>> {
+        self.apply(Change::DeletedKey(key.clone()))
     }
 
     /// Changes, in their order; cheaper than one by one. They are taken in parts of [`COMMIT_EVENTS`], and after each one

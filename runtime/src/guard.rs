@@ -41,7 +41,14 @@ pub fn call<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     let before = INSIDE.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
     INSIDE.set(before);
-    outcome.map_err(|panic| text(&*panic))
+    outcome.map_err(|panic| {
+        let text = text(&*panic);
+        // What was thrown is the user's, too, and may throw when it is dropped. What that throws is forgotten, or it would not end.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(again);
+        }
+        text
+    })
 }
 
 /// Catches the panics of decoders, transforms and index functions.
@@ -61,6 +68,21 @@ fn text(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_thrown_may_throw_when_it_is_dropped() {
+        struct Thrown(u8);
+        impl Drop for Thrown {
+            fn drop(&mut self) {
+                if self.0 > 0 {
+                    std::panic::resume_unwind(Box::new(Thrown(self.0 - 1)));
+                }
+            }
+        }
+        let thrown = || std::panic::resume_unwind(Box::new(Thrown(2)));
+        assert_eq!(call(thrown).unwrap_err(), "a panic without a text");
+        assert!(!is_inside());
+    }
 
     #[test]
     fn panics_become_texts_and_the_mark_goes_away() {

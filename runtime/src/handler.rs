@@ -35,7 +35,8 @@ pub struct HandlerOptions {
     /// Repeat everything in this period; the informer's own if `None`. Zero is never.
     pub resync: Option<Duration>,
     /// What happens when the handler does not keep up. Under [`Overflow::Pause`] the informer waits for it:
-    /// [`held_up_by`](crate::informer::InformerHandle::held_up_by) names the handlers for which it does.
+    /// [`held_up_by`](crate::informer::InformerHandle::held_up_by) names the handlers for which it does. What a handler has
+    /// taken for its next calls, up to eight notifications, does not count and is merged no more.
     pub overflow: Overflow,
     /// What it is told of an object that was deleted and made again unseen.
     pub recreated: Recreated,

@@ -55,7 +55,7 @@ mod chunked;
 mod tests;
 
 use crate::fault::Fault;
-use crate::outgoing::{Outgoing, head};
+use crate::outgoing::{Outgoing, Unanswered, head};
 use chunked::Chunked;
 use http::Method;
 use http::header::{CONTENT_LENGTH, HOST};
@@ -79,14 +79,15 @@ pub const REQUEST_HEAD: usize = 64 * 1024;
 pub const MAX_HEADERS: usize = 128;
 
 /// One exchange after the other on one connection. See the [module](self).
-#[derive(Debug)]
 pub struct Exchange {
     stage: Stage,
     /// The request; let go of when it is sent.
     outgoing: Vec<u8>,
     sent: usize,
     /// Why the rest of the request cannot be sent.
-    unsendable: Option<Fault>,
+    unsendable: Option<Box<Fault>>,
+    /// Why no more can be read.
+    unreadable: Option<Box<Fault>>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -151,6 +152,7 @@ impl Exchange {
             outgoing: Vec::new(),
             sent: 0,
             unsendable: None,
+            unreadable: None,
             buffer: vec![0; SMALL_BUFFER],
             start: 0,
             end: 0,
@@ -202,17 +204,14 @@ impl Exchange {
     /// connection is good for no other request.
     pub fn unsendable(&mut self, why: Fault) {
         self.outgoing = Vec::new();
-        self.unsendable = Some(why);
+        self.unsendable = Some(Box::new(why));
     }
 
-    /// True if the connection took no byte of the last request: the server cannot have worked on it.
-    pub fn is_untouched(&self) -> bool {
-        self.sent == 0
-    }
-
-    /// True if any of the answer to the last request came.
-    pub fn is_answered(&self) -> bool {
-        self.answered
+    /// What there is to say of a request whose head did not come, on a connection that was `opened` for it or stood before.
+    /// One of which the connection took no byte cannot have been worked on.
+    pub fn unanswered(&self, opened: bool) -> Unanswered {
+        let asked = matches!(self.stage, Stage::Asked(_));
+        Unanswered { unread: asked && self.sent == 0, dead: asked, answered: self.answered, opened }
     }
 
     /// Room for what is read, never none, provided that head and parts were asked for since the last read.
@@ -247,6 +246,12 @@ impl Exchange {
         self.end += bytes;
         self.burst = self.burst.saturating_add(bytes);
         self.filled = self.end == self.buffer.len();
+    }
+
+    /// The connection broke and nothing more can be read: what has come is all that there is, and it did not end there.
+    pub fn unreadable(&mut self, why: Fault) {
+        self.closed = true;
+        self.unreadable = Some(Box::new(why));
     }
 
     /// Nothing comes at present: a buffer that has grown is let go of. It takes one read to have one for as much again.
@@ -288,15 +293,18 @@ impl Exchange {
                 continue;
             }
             let framing = framing(method, status, version, answer.headers)?;
-            let kept = is_kept(version, answer.headers) && status != 101 && !matches!(framing, Framing::Close);
+            let kept = is_kept(version, answer.headers)
+                && status != 101
+                && !matches!(framing, Framing::Close)
+                && !has_two_ends(method, status, answer.headers);
             let head = head(status, answer.headers.iter().map(|header| (header.name, header.value)));
             self.start += length;
             self.stage = Stage::Body { framing, kept };
             return Ok(Some(head));
         }
         if self.closed {
-            return Err(match self.unsendable.take() {
-                Some(why) => why,
+            return Err(match self.unreadable.as_mut().or(self.unsendable.as_mut()) {
+                Some(why) => told(why),
                 None if self.answered => {
                     Fault::broken("the server closed the connection inside the head of its answer")
                 }
@@ -340,7 +348,7 @@ impl Exchange {
             }
             Framing::Close => {
                 part.extend_from_slice(read);
-                (read.len(), Ok(self.closed))
+                (read.len(), Ok(self.closed && self.unreadable.is_none()))
             }
         };
         self.start += used;
@@ -356,10 +364,26 @@ impl Exchange {
         match () {
             () if !part.is_empty() => Ok(Part::Bytes(part)),
             () if done => Ok(Part::Done),
-            () if self.closed => Err(Fault::broken("the connection was closed inside the body")),
+            () if self.closed => Err(match &mut self.unreadable {
+                Some(why) => told(why),
+                None => Fault::broken("the connection was closed inside the body"),
+            }),
             () => Ok(Part::Wait),
         }
     }
+}
+
+impl fmt::Debug for Exchange {
+    /// Without the request, which carries credentials, and what was read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unsent, unread) = (self.unsent().len(), self.end - self.start);
+        write!(f, "exchange ({:?}, {unsent} bytes to send, {unread} read ahead)", self.stage)
+    }
+}
+
+/// The same fault for each who asks; its source is the first one's.
+fn told(why: &mut Fault) -> Fault {
+    Fault { refused: why.refused, text: why.text.clone(), source: why.source.take() }
 }
 
 fn no_http(why: impl fmt::Display) -> Fault {
@@ -433,6 +457,17 @@ fn framing(method: &Method, status: u16, version: u8, headers: &[httparse::Heade
         length = Some(number);
     }
     Ok(length.map_or(Framing::Close, Framing::Sized))
+}
+
+/// A length beside chunks does not count, nor does a length or coding of an answer that has no body. Who sent it, or stands
+/// between, may count it all the same, and then what comes next is part of this answer.
+fn has_two_ends(method: &Method, status: u16, headers: &[httparse::Header<'_>]) -> bool {
+    let has = |name: &str| headers.iter().any(|header| header.name.eq_ignore_ascii_case(name));
+    if matches!(status, 204 | 304) && method != Method::HEAD {
+        has("transfer-encoding") || members(headers, "content-length").any(|length| length != b"0")
+    } else {
+        has("transfer-encoding") && has("content-length")
+    }
 }
 
 /// RFC 9112, 9.3.

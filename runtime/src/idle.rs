@@ -24,7 +24,8 @@ pub const MAX_IDLE: usize = 8;
 /// servers close them.
 pub const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// At most [`MAX_IDLE`] connections, none of them for longer than [`IDLE_FOR`]. What falls out is dropped, under no lock.
+/// At most [`MAX_IDLE`] connections, none of them used after [`IDLE_FOR`]. What falls out is dropped, under no lock, when the
+/// next one comes or is asked for: until then a connection lies here, also one that its server has closed.
 #[derive(Debug)]
 pub struct Idle<C>(Mutex<Vec<(Instant, C)>>);
 

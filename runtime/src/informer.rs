@@ -245,6 +245,8 @@ pub(crate) enum Command<T> {
 /// The part of an informer that does not depend on its type.
 pub(crate) struct Status {
     pub(crate) subject: String,
+    /// It is given its objects by hand.
+    pub(crate) fed: bool,
     pub(crate) started: AtomicBool,
     pub(crate) synced: AtomicBool,
     pub(crate) stopped: AtomicBool,
@@ -292,9 +294,10 @@ impl SharedHealth {
 }
 
 impl Status {
-    pub(crate) fn new(subject: String) -> Self {
+    pub(crate) fn new(subject: String, fed: bool) -> Self {
         Status {
             subject,
+            fed,
             started: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -340,7 +343,7 @@ impl Status {
         }
         let failure = self.failure.lock().clone();
         let started = self.started.load(Ordering::Acquire);
-        Some(Lagging { subject: self.subject.clone(), started, dead, failure })
+        Some(Lagging { subject: self.subject.clone(), fed: self.fed, started, dead, failure })
     }
 }
 
@@ -384,7 +387,7 @@ impl<T: 'static> Inner<T> {
 
 impl<T> Inner<T> {
     /// Leaves a command for the driver; false if there will be none any more. So the mailbox holds at most three commands
-    /// per handler and one refresh, however long the informer is not started.
+    /// per handler that is there and one refresh, however long the informer is not started.
     ///
     /// The stop takes the lock of the mailbox after it raised its flag, and before it closes what it finds: either it
     /// finds this command, or the flag is seen here.
@@ -393,15 +396,22 @@ impl<T> Inner<T> {
         if self.status.stopped.load(Ordering::Acquire) {
             return false;
         }
+        let mut cancelled = None; // dropped behind the lock
+        if let Command::Remove(gone) = &command {
+            let of_it = |known: &Command<T>| matches!(known, Command::Add { channel, .. } if channel.id() == *gone);
+            // One that comes and goes before the driver looks leaves nothing behind.
+            cancelled = mailbox.iter().position(of_it).map(|at| mailbox.remove(at));
+        }
         let again = |known: &Command<T>| match (known, &command) {
             (Command::Refresh, Command::Refresh) => true,
             (Command::Room(known), Command::Room(id)) => known == id,
             (Command::Add { .. } | Command::Remove(_) | Command::Room(_) | Command::Refresh, _) => false,
         };
-        if !mailbox.iter().any(again) {
+        if cancelled.is_none() && !mailbox.iter().any(again) {
             mailbox.push(command);
         }
         drop(mailbox);
+        drop(cancelled);
         self.shared.wake.notify();
         true
     }
@@ -758,5 +768,28 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
 
     fn signal(&self) -> &Signal {
         self.deliveries.signal()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::factory::{FactoryCore, FactoryOptions};
+    use informer_core::DynamicObject;
+
+    #[test]
+    fn handlers_that_come_and_go_before_the_driver_looks_leave_nothing_behind() {
+        let config = crate::Config::from_url("http://127.0.0.1:1").unwrap();
+        let factory = FactoryCore::new(config, FactoryOptions::default());
+        let pods = Resource::namespaced("", "v1", "pods", "Pod");
+        let pods = factory.informer(InformerSpec::<DynamicObject>::of(pods)).unwrap();
+        let (stays, _deliveries) = pods.channel(HandlerOptions::default());
+        for _ in 0..100 {
+            let (registration, _deliveries) = pods.channel(HandlerOptions::default());
+            registration.remove();
+        }
+        assert_eq!(pods.0.mailbox.lock().len(), 1);
+        stays.remove();
+        assert!(pods.0.mailbox.lock().is_empty());
     }
 }

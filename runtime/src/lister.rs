@@ -201,8 +201,9 @@ impl<T, V: IndexValue> Index<T, V> {
     ///
     /// If the index was removed, or made anew with values of another type.
     pub fn try_get(&self, value: &V::Query) -> Result<Objects<T>, IndexError> {
+        let text = V::to_text(value); // perhaps user code, so before the lock
         let selected =
-            self.store.read(|store| Ok(CoreLister::new(store).select_value::<V>(&self.name, value)?.detach()));
+            self.store.read(|store| Ok(CoreLister::new(store).select_value::<V>(&self.name, &text)?.detach()));
         selected.map(Detached::into_objects)
     }
 
@@ -215,7 +216,12 @@ impl<T, V: IndexValue> Index<T, V> {
 
     /// How many objects have `value`.
     pub fn count(&self, value: &V::Query) -> usize {
-        self.store.read(|store| store.by_value::<V>(&self.name, value).map_or(0, |found| found.len()))
+        let text = V::to_text(value);
+        let count = |store: &Store<T>| {
+            store.check_value_type::<V>(&self.name)?;
+            Ok::<_, IndexError>(store.by_index(&self.name, &text)?.len())
+        };
+        self.store.read(count).unwrap_or(0)
     }
 
     /// The values in use, sorted; none if the index was removed.

@@ -19,6 +19,23 @@ use crate::{Config, Error};
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use informer_core::wire::{Head, Request, Verb};
 
+/// How often one request is sent, in all: on a connection that turns out dead or full, on another one, and on a new one.
+pub const MAX_SENDS: usize = 3;
+
+/// A connection that gave no head, for [`Outgoing::may_go_again`].
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_structs)] // an adapter of one's own makes it
+pub struct Unanswered {
+    /// The server cannot have worked on the request: it never got it, or says so.
+    pub unread: bool,
+    /// The connection is gone, not only the request.
+    pub dead: bool,
+    /// Some of the answer came.
+    pub answered: bool,
+    /// The connection was opened for this request: a new one need not fare better.
+    pub opened: bool,
+}
+
 /// A request as it goes out.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -104,6 +121,14 @@ impl Outgoing {
         })
     }
 
+    /// Whether a request that was sent `sends` times, and last on a connection that gave no head, is sent on another one. It
+    /// is if the server cannot have worked on it; or if it may be [repeated](Self::repeatable), and its connection, which had
+    /// served others before, died before any of the answer came.
+    pub fn may_go_again(&self, sends: usize, lost: Unanswered) -> bool {
+        let Unanswered { unread, dead, answered, opened } = lost;
+        sends < MAX_SENDS && (unread || (self.repeatable && dead && !answered && !opened))
+    }
+
     /// What stands in an HTTP/1.1 connection's first line: path and query.
     pub fn target(&self) -> &str {
         self.head.uri().path_and_query().map_or("/", |target| target.as_str())
@@ -177,5 +202,25 @@ mod tests {
         let outgoing = Outgoing::call(&config, &call, false).unwrap();
         assert_eq!(outgoing.head.headers()[CONTENT_TYPE], "application/merge-patch+json");
         assert_eq!((outgoing.body.as_slice(), outgoing.repeatable), (&b"1"[..], false));
+    }
+
+    #[test]
+    fn a_request_goes_again_if_nobody_worked_on_it_or_if_it_may_and_its_old_connection_just_died() {
+        let config = Config::from_url("http://a").unwrap();
+        let call = ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n")).unwrap();
+        let reads = Outgoing::call(&config, &call, false).unwrap();
+        let writes = Outgoing { repeatable: false, ..reads.clone() };
+        let died = Unanswered { unread: false, dead: true, answered: false, opened: false };
+        for (lost, may_read, may_write) in [
+            (died, true, false),
+            (Unanswered { answered: true, ..died }, false, false),
+            (Unanswered { opened: true, ..died }, false, false),
+            (Unanswered { dead: false, ..died }, false, false),
+            (Unanswered { unread: true, ..died }, true, true),
+            (Unanswered { unread: true, opened: true, dead: false, ..died }, true, true),
+        ] {
+            assert_eq!((reads.may_go_again(1, lost), writes.may_go_again(1, lost)), (may_read, may_write), "{lost:?}");
+            assert!(!reads.may_go_again(MAX_SENDS, lost), "three times in all");
+        }
     }
 }

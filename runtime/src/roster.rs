@@ -114,7 +114,7 @@ impl Roster {
         let known_as = scope.clone();
         let member = informers.get_or_insert::<T>(scope, options, || {
             let mut spec = asked.take().expect("it is made once");
-            let status = Arc::new(Status::new(known_as.to_string()));
+            let status = Arc::new(Status::new(known_as.to_string(), spec.config.fed));
             let inner = Arc::new(Inner::new(&spec, known_as, Arc::clone(&status), shared, Arc::downgrade(self)));
             if inner.resource.namespaced {
                 inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");

@@ -108,6 +108,82 @@ fn what_is_fed_is_in_the_cache_and_told_when_the_call_returns_before_any_start()
 }
 
 #[test]
+fn a_key_that_is_gone_is_told_with_what_the_cache_had() {
+    let (_factory, informer, feeder) = fed();
+    let (_, mut handler) = informer.channel(HandlerOptions::default());
+    let key = |name: &str| Key::new("hall", name);
+    let refused = feeder.delete(&key("a")).unwrap_err();
+    assert_eq!((refused.why.clone(), format!("{:?}", refused.fed)), (Refusal::NoList, "deleted hall/a".to_string()));
+    feeder.list([light("a", 1), light("b", 2)], at("2")).unwrap();
+    feeder.delete(&key("a")).unwrap();
+    feeder.delete(&key("a")).unwrap();
+    feeder.delete(&key("c")).unwrap();
+    assert_eq!(
+        told(&mut handler),
+        ["added hall/a@1", "added hall/b@2", "synced", "deleted hall/a@1 (final state unknown)"]
+    );
+    assert_eq!((cached(&informer), feeder.version().as_str()), (vec!["hall/b@2".to_string()], "2"));
+}
+
+#[test]
+fn what_is_fed_decides_and_not_what_the_cache_has() {
+    let (_factory, informer, feeder) = fed();
+    let (_, mut handler) = informer.channel(HandlerOptions::default());
+    let of =
+        |uid: &str, version: &str, n: u32| Obj::new(Key::new("hall", "a"), Uid::new(uid), Version::new(version), n);
+    feeder.list([of("u", "5", 1)], at("5")).unwrap();
+    told(&mut handler);
+    let value = || *informer.lister().get(&Key::new("hall", "a")).unwrap().value();
+    feeder.apply(Change::Applied(of("u", "3", 2))).unwrap();
+    assert_eq!((told(&mut handler), feeder.version().as_str()), (vec!["updated hall/a@3 (was 5)".to_string()], "3"));
+    feeder.list([of("u", "3", 3)], at("6")).unwrap();
+    assert_eq!((told(&mut handler).len(), value()), (0, 2), "the same version");
+    feeder.apply(Change::Applied(of("u", "3", 4))).unwrap();
+    assert_eq!((told(&mut handler).len(), value()), (1, 4), "it is said to change");
+    for n in [5, 6] {
+        feeder.list([of("u", "", n)], at("7")).unwrap();
+        assert_eq!((told(&mut handler).len(), value()), (1, n), "no version");
+    }
+    feeder.apply(Change::Applied(of("v", "8", 7))).unwrap();
+    assert_eq!(told(&mut handler), ["deleted hall/a@ (final state unknown)", "added hall/a@8"]);
+}
+
+#[test]
+fn what_is_wrong_with_an_informer_that_is_fed_is_said_in_its_words() {
+    let (factory, informer, feeder) = fed();
+    let lagging = factory.lagging();
+    assert_eq!(lagging.len(), 1);
+    assert_eq!(lagging[0].to_string(), "lights.example.com: nothing was fed yet: call Feeder::list");
+    feeder.list([light("a", 1)], Version::default()).unwrap();
+    assert!(factory.lagging().is_empty());
+    let error = informer.catch_up_to(&at("7")).late().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the cache of lights.example.com has not come to version 7: the time is over; it stands for no version"
+    );
+}
+
+#[test]
+fn what_is_fed_before_the_start_can_be_waited_for() {
+    let (factory, informer, feeder) = fed();
+    let waits = {
+        let informer = informer.clone();
+        std::thread::spawn(move || {
+            informer.wait_at_least_until(&at("7"), Instant::now() + Duration::from_secs(600)).map(|_| ())
+        })
+    };
+    feeder.list([light("a", 1)], at("5")).unwrap();
+    feeder.apply(applied("a", 7)).unwrap();
+    waits.join().unwrap().unwrap();
+    factory.request_stop();
+    let error = informer.wait_at_least_until(&at("9"), Instant::now() + Duration::from_secs(600)).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the cache of lights.example.com has not come to version 9: it was stopped; it stands for version 7"
+    );
+}
+
+#[test]
 fn many_changes_are_one_call_in_either_order() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
         let factory = factory();
@@ -152,7 +228,7 @@ fn while_a_handler_that_has_its_informer_wait_is_full_what_was_not_applied_comes
     assert!((100..200).contains(&applied_already), "{applied_already}: what is over the limit is less than a part");
     assert_eq!(told(&mut other).len(), 1 + applied_already);
     assert_eq!(feeder.version().as_str(), (applied_already + 1).to_string(), "what came before was applied");
-    assert_eq!(feeder.apply(applied("b", 9)).unwrap_err().fed.object().version(), *"9");
+    assert_eq!(format!("{:?}", feeder.apply(applied("b", 9)).unwrap_err().fed), "applied hall/b@9");
     let all = feeder.list([light("b", 9)], at("9")).unwrap_err();
     assert_eq!((all.fed.len(), cached(&informer).len()), (1, 1), "a list that is refused changes nothing");
     feeder.wait_room(Instant::now()).unwrap();
@@ -263,7 +339,11 @@ fn after_a_stop_everything_comes_back_and_handlers_have_ended() {
         assert!(is_closed(&mut handler), "{way}");
         drop(handler);
         let refused = feeder.apply(applied("b", 2)).unwrap_err();
-        assert_eq!((refused.why, refused.fed.object().version()), (Refusal::Stopped, at("2").borrowed()), "{way}");
+        assert_eq!(
+            (refused.why, refused.fed.object().unwrap().version()),
+            (Refusal::Stopped, at("2").borrowed()),
+            "{way}"
+        );
         let refused = feeder.list([light("b", 2)], at("2")).unwrap_err();
         assert_eq!((refused.why, refused.fed.len()), (Refusal::Stopped, 1), "{way}");
         assert_eq!(cached(&informer), ["hall/a@1"], "{way}: what is cached can be read as before");

@@ -12,16 +12,19 @@
 //!     if size.is_empty() {
 //!         return Err(ReconcileError::give_up("spec.size is missing")); // no retry will help
 //!     }
+//!     let size = size.strip_suffix("s").ok_or("spec.size has no unit")?; // a text: retried
 //!     let size: u64 = size.parse()?; // any error: retried
 //!     if size == 0 { Ok(Outcome::done()) } else { Ok(Outcome::requeue_after(Duration::from_secs(size))) }
 //! }
 //!
 //! assert_eq!(Verdict::from(reconcile("")), Verdict::GiveUp("spec.size is missing".into()));
-//! assert_eq!(Verdict::from(reconcile("x")), Verdict::Retry("invalid digit found in string".into()));
-//! assert_eq!(Verdict::from(reconcile("9")), Verdict::RequeueAfter(Duration::from_secs(9)));
+//! assert_eq!(Verdict::from(reconcile("9")), Verdict::Retry("spec.size has no unit".into()));
+//! assert_eq!(Verdict::from(reconcile("xs")), Verdict::Retry("invalid digit found in string".into()));
+//! assert_eq!(Verdict::from(reconcile("9s")), Verdict::RequeueAfter(Duration::from_secs(9)));
 //! ```
 
 use crate::time::Duration;
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::error::Error;
 use core::fmt;
@@ -50,8 +53,10 @@ impl Outcome {
 
 /// Why a reconcile did not work, and whether to try again.
 ///
-/// Every error type converts into one that is retried, so `?` just works. For that, this type itself cannot implement
-/// [`Error`]: Rust would not allow both. The message holds the error's sources, too, `: ` between them.
+/// Whatever converts into `Box<dyn Error + Send + Sync>` converts into one that is retried, so `?` just works: on errors,
+/// on that box and on those of other libraries, as `anyhow::Error`, and on a `&str` or `String`. An error that borrows, or
+/// that stays on its thread, as that of a poisoned lock, goes through [`retry`](Self::retry). For that, this type itself
+/// cannot implement [`Error`]: Rust would not allow both. The message holds the error's sources, too, `: ` between them.
 #[derive(Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ReconcileError {
@@ -84,8 +89,9 @@ impl ReconcileError {
 /// The most sources of an error that are told: an error that is its own source must not hang us.
 const SOURCES: usize = 16;
 
-impl<E: Error> From<E> for ReconcileError {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(error: E) -> Self {
+        let error = error.into();
         let mut message = error.to_string();
         let mut source = error.source();
         for _ in 0..SOURCES {
@@ -153,7 +159,7 @@ impl From<Result<Outcome, ReconcileError>> for Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::boxed::Box;
+    use alloc::format;
 
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Layer>>);
@@ -176,6 +182,41 @@ mod tests {
             Layer("cannot scale", Some(Box::new(Layer("request failed", Some(Box::new(Layer("refused", None)))))));
         let fail = || -> Result<Outcome, ReconcileError> { Err(error)? };
         assert_eq!(Verdict::from(fail()), Verdict::Retry("cannot scale: request failed: refused".into()));
+    }
+
+    #[test]
+    fn a_boxed_error_is_retried_and_tells_its_sources() {
+        let error = || -> Result<(), Box<dyn Error + Send + Sync>> {
+            Err(Layer("cannot scale", Some(Box::new(Layer("refused", None)))))?
+        };
+        let fail = || -> Result<Outcome, ReconcileError> {
+            error()?;
+            Ok(Outcome::done())
+        };
+        assert_eq!(Verdict::from(fail()), Verdict::Retry("cannot scale: refused".into()));
+    }
+
+    #[test]
+    fn what_another_library_boxes_its_own_way_is_an_error_too() {
+        /// As `anyhow::Error`: no error itself, for the sake of its own conversions.
+        struct Report(Layer);
+        impl From<Report> for Box<dyn Error + Send + Sync> {
+            fn from(report: Report) -> Self {
+                Box::new(report.0)
+            }
+        }
+        let fail = || -> Result<Outcome, ReconcileError> {
+            Err(Report(Layer("cannot scale", Some(Box::new(Layer("refused", None))))))?
+        };
+        assert_eq!(Verdict::from(fail()), Verdict::Retry("cannot scale: refused".into()));
+    }
+
+    #[test]
+    fn a_text_is_an_error_that_is_retried() {
+        let borrowed = || -> Result<Outcome, ReconcileError> { Err("no label app")? };
+        assert_eq!(Verdict::from(borrowed()), Verdict::Retry("no label app".into()));
+        let owned = || -> Result<Outcome, ReconcileError> { Err(format!("no label {}", "app"))? };
+        assert_eq!(Verdict::from(owned()), Verdict::Retry("no label app".into()));
     }
 
     #[test]

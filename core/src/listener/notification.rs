@@ -10,9 +10,9 @@ use core::fmt;
 pub enum Cause {
     /// The first complete list, or its replay to a handler that came later.
     List,
-    /// A later list: something was missed in between.
+    /// A later list: something was missed in between. Or one that was [fed](crate::fed), which tells of what is new.
     Relist,
-    /// An event of the watch.
+    /// An event of the watch, or a change that was fed.
     Watch,
     /// Nothing changed; the handler asked to be told again now and then.
     Resync,

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Only such a pair is made one, where the handler walks the batch of that commit: what it has not been told of is a
-//! distance of two in the batch and one call. A deletion that was seen, and what another commit brings, stay two. Where a
+//! distance of two in the batch and one call. A deletion whose final state was seen, and what another commit brings, stay
+//! two; one that came without a state that can be read is as good as unseen. Where a
 //! ring merges, a flagged update is merged like any other one, so what waits may be an update from a first incarnation to a
 //! third, or an addition of the newest.
 //!

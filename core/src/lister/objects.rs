@@ -15,6 +15,10 @@ use alloc::vec::{self, Vec};
 use core::fmt;
 use core::ops::Index;
 
+/// From so many objects per chunk on, chunks are counted in their place: a list of neighbours then costs next to nothing,
+/// and a few strewn objects do not hold what lies beside them.
+pub(super) const TOGETHER: usize = 4;
+
 /// The objects of an answer as they were at one instant, in no order that a user may rely on. It never changes, and holds up
 /// nobody.
 ///
@@ -46,9 +50,17 @@ impl<T> Found<T> {
             }
             Found::Part(mut part) => {
                 part.retain(wanted);
-                Found::Part(part)
+                Found::of(part)
             }
-            Found::All(snapshot) => Found::Part(snapshot.into_part(wanted)),
+            Found::All(snapshot) => Found::of(snapshot.into_part(wanted)),
+        }
+    }
+
+    fn of(part: Part<T>) -> Self {
+        if part.len() >= TOGETHER * part.chunks() {
+            Found::Part(part)
+        } else {
+            Found::Handles(part.iter().cloned().collect())
         }
     }
 }
@@ -226,6 +238,23 @@ mod tests {
         for objects in forms(150) {
             let odd = Objects(objects.0.only(|object| **object % 2 == 1));
             assert!(odd.iter().map(|object| **object).eq((1..150).step_by(2)));
+        }
+    }
+
+    #[test]
+    fn an_answer_holds_nothing_that_lies_where_it_has_no_object() {
+        for (name, wanted, held) in [("few", 70..71, 70..71), ("neighbours", 64..100, 64..128)] {
+            for form in 0..3 {
+                let objects = forms(200).into_iter().nth(form).unwrap();
+                let mut every = objects.iter().cloned().collect::<Vec<_>>();
+                let answer = Objects(objects.0.only(|object| wanted.contains(&**object)));
+                assert!(answer.iter().map(|object| **object).eq(wanted.clone()), "{name}");
+                every.retain(|object| !held.contains(&**object));
+                assert!(
+                    every.iter().all(Obj::is_last),
+                    "{name}, form {form}: the store is gone, and nobody else has them"
+                );
+            }
         }
     }
 

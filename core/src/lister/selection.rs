@@ -11,7 +11,7 @@
 //! is not, or for another value (`k!=v`, `k notin (a,b)`, `!k`), is true of objects that the index does not hold: it can
 //! be asked of a candidate, and never gives candidates.
 
-use super::objects::{Found, Objects};
+use super::objects::{Found, Objects, TOGETHER};
 use crate::object::{Meta, Obj, Object};
 use crate::selector::{LabelSelector, LabelTest, Requirement};
 use crate::store::{Index, Slot, Source, Store, chunks_of};
@@ -22,10 +22,6 @@ use smallvec::SmallVec;
 /// So many handles are cloned at most while the store is held: about a tenth of a millisecond. Of more, the chunks that they
 /// lie in are counted.
 pub const HANDLES_AT_ONCE: usize = 4_096;
-
-/// From so many objects per chunk on, chunks are counted in their place: a list of neighbours then costs next to nothing,
-/// and a few strewn objects do not hold what lies beside them.
-const TOGETHER: usize = 4;
 
 /// The objects of one namespace that one selector selects, in a store that is borrowed.
 pub struct Selection<'a, 's, T> {

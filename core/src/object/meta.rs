@@ -1,8 +1,9 @@
 //! Metadata as selectors, predicates and mappers read it: the [`Meta`] trait, and [`ObjectMeta`] for types of one's
 //! own.
 
+use super::resource::Resource;
 use super::string_map::StringMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,16 @@ impl OwnerRef<'_> {
 }
 
 /// The metadata of a custom resource: the fields that controllers use, the others are passed over.
+///
+/// ```
+/// use informer_core::object::{ObjectMeta, StringMap};
+///
+/// let labels = StringMap::from([("app", "shop")]);
+/// let mut meta = ObjectMeta { name: "a".into(), labels, ..ObjectMeta::default() };
+/// meta.labels.insert("app", "blog"); // whatever it was before
+/// meta.annotations.insert("example.com/owner", "web");
+/// assert_eq!((&meta.labels["app"], meta.annotations.get("example.com/owner")), ("blog", Some("web")));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
@@ -91,10 +102,10 @@ pub struct ObjectMeta {
     /// When its deletion was asked for, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
-    /// Labels.
+    /// Labels; [`StringMap::insert`] changes one.
     #[serde(skip_serializing_if = "StringMap::is_empty", deserialize_with = "null_is_default")]
     pub labels: StringMap,
-    /// Annotations.
+    /// Annotations; [`StringMap::insert`] changes one.
     #[serde(skip_serializing_if = "StringMap::is_empty", deserialize_with = "null_is_default")]
     pub annotations: StringMap,
     /// Finalizers.
@@ -132,6 +143,45 @@ pub struct OwnerReference {
     /// True if the owner must wait for this object when it is deleted in the foreground.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// That `owner`, an object of `resource`, manages the object which gets this; client-go's `NewControllerRef`. An object
+    /// has one such owner at most. It goes when its owner goes, and a deletion of the owner in the foreground waits for it:
+    /// some clusters want the verb `update` on the owner's `finalizers` for that.
+    ///
+    /// The owner must be one that the server has answered with. Without a name or uid the server takes no object that has
+    /// this; and an owner in another namespace counts as one that is gone, so what it owns is deleted.
+    ///
+    /// ```
+    /// use informer_core::object::{ObjectMeta, OwnerReference, Resource};
+    ///
+    /// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+    /// let owner = ObjectMeta { name: "a".into(), namespace: "web".into(), uid: "u-1".into(), ..ObjectMeta::default() };
+    /// let pod = ObjectMeta {
+    ///     name: "a-0".into(),
+    ///     namespace: owner.namespace.clone(),
+    ///     owner_references: vec![OwnerReference::controller(&widgets, &owner)],
+    ///     ..ObjectMeta::default()
+    /// };
+    /// assert_eq!(
+    ///     serde_json::to_value(&pod.owner_references[0]).unwrap(),
+    ///     serde_json::json!({
+    ///         "apiVersion": "example.com/v1", "kind": "Widget", "name": "a", "uid": "u-1",
+    ///         "controller": true, "blockOwnerDeletion": true
+    ///     })
+    /// );
+    /// ```
+    pub fn controller(resource: &Resource, owner: &ObjectMeta) -> Self {
+        OwnerReference {
+            api_version: resource.api_version(),
+            kind: resource.kind.to_string(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
 }
 
 impl Meta for ObjectMeta {

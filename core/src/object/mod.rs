@@ -94,7 +94,7 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
             Ok(text) => serde_json::from_str(text),
             Err(_) => serde_json::from_slice(json),
         }
-        .map_err(DecodeError::new)
+        .map_err(DecodeError::from)
     }
 
     /// True if `other` is known to have the same content. It is asked of two objects with the same uid and version, and
@@ -124,6 +124,13 @@ impl fmt::Display for DecodeError {
 }
 
 impl core::error::Error for DecodeError {}
+
+impl From<serde_json::Error> for DecodeError {
+    /// Its text, for `?` in a `decode` or an encoder of your own.
+    fn from(error: serde_json::Error) -> Self {
+        DecodeError::new(error)
+    }
+}
 
 /// One version of one object, shared.
 ///

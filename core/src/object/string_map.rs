@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 
 /// A map from text to text in the order of its names, made for few entries that are read more often than changed.
 ///
+/// A value cannot be changed where it lies: [`insert`](Self::insert) writes another one in its place, and gives the one
+/// before back.
+///
 /// ```
 /// use informer_core::object::StringMap;
 ///

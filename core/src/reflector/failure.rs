@@ -37,6 +37,7 @@ pub mod reason {
 /// ```text
 /// pods in namespace "web": the watch failed (403 Forbidden: user "ci" cannot watch pods); retrying in 3.2 s; grant the
 /// verb "watch" on pods, or narrow the namespace
+/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; it is left out of the cache
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,6 +57,9 @@ pub struct Failure {
     pub repeats: u32,
     /// After which time the next request goes out; `None` if this failure costs no new request.
     pub retry_in: Option<Duration>,
+    /// True if no request failed: one object of its answer, or of what was fed, cannot be used, as `message` says, and is
+    /// left out of the cache. An older version of it that the cache has stays. Told once for each version.
+    pub quarantined: bool,
 }
 
 impl Failure {
@@ -93,6 +97,9 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.quarantined {
+            return write!(f, "{}: {}; it is left out of the cache", self.subject, self.message);
+        }
         let what = if self.phase == Phase::Streaming { "streaming list" } else { self.phase_name() };
         write!(f, "{}: the {what} failed (", self.subject)?;
         if self.code > 0 {
@@ -211,7 +218,7 @@ mod tests {
 
     fn sentence(phase: Phase, code: u16, reason: &str, message: &str, retry_in: Option<Duration>) -> String {
         let (subject, reason, message) = ("pods".to_string(), reason.to_string(), message.to_string());
-        Failure { subject, phase, code, reason, message, repeats: 0, retry_in }.to_string()
+        Failure { subject, phase, code, reason, message, repeats: 0, retry_in, quarantined: false }.to_string()
     }
 
     #[test]
@@ -224,6 +231,7 @@ mod tests {
             message: String::new(),
             repeats: 2,
             retry_in: Some(Duration::from_secs(30)),
+            quarantined: false,
         };
         assert_eq!(
             failure.to_string(),
@@ -276,6 +284,24 @@ mod tests {
             sentence(Phase::Listing, 302, "", "", None),
             "pods: the list failed (302); redirects are not followed; check that the server's address is that of an API \
              server"
+        );
+    }
+
+    #[test]
+    fn an_object_that_is_left_out_is_not_told_as_a_request_that_failed() {
+        let failure = Failure {
+            subject: "pods".into(),
+            phase: Phase::Streaming,
+            code: 0,
+            reason: reason::UNDECODABLE.into(),
+            message: "web/a at version 7 cannot be used: missing field `spec`".into(),
+            repeats: 0,
+            retry_in: None,
+            quarantined: true,
+        };
+        assert_eq!(
+            failure.to_string(),
+            "pods: web/a at version 7 cannot be used: missing field `spec`; it is left out of the cache"
         );
     }
 

@@ -608,7 +608,16 @@ impl Reflector {
         let repeats = self.memory.repeats.count(phase, &fault);
         let subject = failure::subject(&self.config.resource, self.config.namespace.as_deref());
         let Fault { code, reason, message } = fault;
-        self.effects.push_back(Effect::Failure(Failure { subject, phase, code, reason, message, repeats, retry_in }));
+        self.effects.push_back(Effect::Failure(Failure {
+            subject,
+            phase,
+            code,
+            reason,
+            message,
+            repeats,
+            retry_in,
+            quarantined: false,
+        }));
     }
 
     /// Reports a fault and goes on after the wait that it costs.

@@ -89,8 +89,34 @@ impl LabelSelector {
     ///
     /// If no label can have this key or value.
     pub fn eq(key: &str, value: &str) -> Result<Self, LabelError> {
-        syntax::check_value(value)?;
-        Self::one(key, LabelTest::Equals(value.into()))
+        Ok(LabelSelector(Form::All(alloc::vec![Requirement::equals(key, value)?])))
+    }
+
+    /// Each of these labels is there and has this value; client-go's `SelectorFromSet`. Of no labels it is
+    /// [`everything`](Self::everything); of one label with two values it is a selector that no object fits.
+    ///
+    /// ```
+    /// use informer_core::object::{ObjectMeta, StringMap};
+    /// use informer_core::selector::LabelSelector;
+    ///
+    /// let wanted = StringMap::from([("tier", "web"), ("app", "shop")]);
+    /// let selector = LabelSelector::from_labels(&wanted)?;
+    /// assert_eq!(selector, "app=shop,tier=web".parse().unwrap());
+    ///
+    /// let mut labels = wanted.clone();
+    /// labels.insert("team", "blue");
+    /// assert!(selector.matches(&ObjectMeta { labels, ..ObjectMeta::default() }));
+    /// # Ok::<(), informer_core::selector::LabelError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If no label can have one of these keys or values.
+    pub fn from_labels<K: AsRef<str>, V: AsRef<str>>(
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, LabelError> {
+        let equal = |(key, value): (K, V)| Requirement::equals(key.as_ref(), value.as_ref());
+        Ok(Self::all(labels.into_iter().map(equal).collect::<Result<_, _>>()?))
     }
 
     /// The label `key` is not there, or is not `value`.
@@ -161,8 +187,7 @@ impl LabelSelector {
     }
 
     fn one(key: &str, test: LabelTest) -> Result<Self, LabelError> {
-        syntax::check_key(key)?;
-        Ok(LabelSelector(Form::All(alloc::vec![Requirement { key: key.into(), test }])))
+        Ok(LabelSelector(Form::All(alloc::vec![Requirement::new(key, test)?])))
     }
 
     /// Matches what both match.
@@ -244,6 +269,16 @@ fn set<V: AsRef<str>>(key: &str, values: impl IntoIterator<Item = V>) -> Result<
 }
 
 impl Requirement {
+    fn new(key: &str, test: LabelTest) -> Result<Self, LabelError> {
+        syntax::check_key(key)?;
+        Ok(Requirement { key: key.into(), test })
+    }
+
+    fn equals(key: &str, value: &str) -> Result<Self, LabelError> {
+        syntax::check_value(value)?;
+        Self::new(key, LabelTest::Equals(value.into()))
+    }
+
     /// The label that it is about.
     pub fn key(&self) -> &str {
         &self.key
@@ -452,6 +487,7 @@ impl Parser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::StringMap;
     use proptest::prelude::*;
 
     fn selector(text: &str) -> LabelSelector {
@@ -476,6 +512,24 @@ mod tests {
             ] {
                 assert_eq!(holds(text, labels), expected, "{text} on {labels:?}");
             }
+        }
+    }
+
+    #[test]
+    fn labels_are_a_selector_of_what_has_all_of_them() {
+        let selector = |labels: &[(&str, &str)]| LabelSelector::from_labels(labels.iter().copied());
+        let wanted = selector(&[("b", ""), ("a", "1"), ("b", "")]).unwrap();
+        assert_eq!(wanted.to_string(), "a=1,b=");
+        assert_eq!(LabelSelector::from_labels(&StringMap::from([("a", "1"), ("b", "")])).unwrap(), wanted);
+        assert!(selector(&[]).unwrap().is_everything());
+        let twice = selector(&[("a", "1"), ("a", "2")]).unwrap();
+        for value in ["1", "2", "3"] {
+            assert!(!twice.matches_labels(|_| Some(value)), "{value}");
+        }
+        for (labels, part) in
+            [([("a", "1"), ("-a", "1")], LabelPart::Key), ([("a", "1"), ("b", "x y")], LabelPart::Value)]
+        {
+            assert_eq!(selector(&labels).unwrap_err().part(), part, "{labels:?}");
         }
     }
 

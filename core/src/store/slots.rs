@@ -162,7 +162,9 @@ impl<T> Snapshot<T> {
     /// The objects that are wanted.
     pub(crate) fn into_part(self, wanted: impl Fn(&Obj<T>) -> bool) -> Part<T> {
         let places = self.slots().filter(|(_, object)| wanted(object)).map(|(slot, _)| slot.0).collect();
-        Part { places, chunks: self.chunks }
+        let mut part = Part { places, chunks: self.chunks };
+        part.shed();
+        part
     }
 
     /// The objects, in no order that a user may rely on.
@@ -194,7 +196,7 @@ impl<T> core::fmt::Debug for Snapshot<T> {
 /// While it is held, what lay beside them in the store is, too.
 pub(crate) struct Part<T> {
     chunks: Vec<Arc<Chunk<T>>>,
-    /// The number of a chunk and the place in it.
+    /// The number of a chunk and the place in it. The numbers rise; each chunk has one place at least.
     places: Vec<u32>,
 }
 
@@ -232,11 +234,34 @@ impl<T> Part<T> {
         self.places.iter().map(|place| self.at(*place))
     }
 
+    /// How many chunks are held.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Lets go of what is not wanted.
     pub(crate) fn retain(&mut self, wanted: impl Fn(&Obj<T>) -> bool) {
         let Part { chunks, places } = self;
         let at = |place: u32| chunks[place as usize / CHUNK].0[place as usize % CHUNK].as_ref();
         places.retain(|place| at(*place).is_some_and(&wanted));
+        self.shed();
+    }
+
+    /// Lets go of chunks that have no place any more.
+    fn shed(&mut self) {
+        let (mut kept, mut last) = (0, usize::MAX);
+        for place in &mut self.places {
+            let (number, at) = (*place as usize / CHUNK, *place as usize % CHUNK);
+            if number != last {
+                self.chunks.swap(kept, number);
+                kept += 1;
+                last = number;
+            }
+            *place = ((kept - 1) * CHUNK + at) as u32;
+        }
+        self.chunks.truncate(kept);
+        self.chunks.shrink_to_fit();
+        self.places.shrink_to_fit();
     }
 }
 

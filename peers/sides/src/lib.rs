@@ -5,7 +5,6 @@
 //! | `peers/run wire` | `ours-tokio`, `ours-blocking` | `bare` |
 //! | `peers/run cache` | `ours-cache`, `ours-heap` | `control` |
 
-pub mod feed;
 pub mod handlers;
 pub mod idle;
 pub mod prebuilt;

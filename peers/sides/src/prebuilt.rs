@@ -1,8 +1,9 @@
 //! [`Prebuilt`]: an informer that is fed objects by hand, as the peers' caches are in their jobs about events: there is
 //! nothing to decode on any side. What decoding costs is in `peers/run wire`.
 //!
-//! The peers take one event after another from a channel that is never empty. What is there already can be taken together,
-//! and that is what is fed here: [`AT_ONCE`] changes in a call.
+//! client-go takes one event after another from a channel that is never empty, kube-runtime from a stream that is always
+//! ready. What is there already can be taken together, and that is what is fed here: [`AT_ONCE`] changes in a call, as many
+//! as a driver reads of such events at once from a busy socket.
 
 use crate::handlers;
 use crate::tiny::{TinyObject, object};
@@ -31,6 +32,11 @@ impl Prebuilt {
         let factory = FactoryCore::new(config, FactoryOptions::default());
         let (informer, feeder) = factory.fed(FedSpec::new()).expect("the first of its factory");
         Prebuilt { informer, feeder, live, _factory: factory }
+    }
+
+    /// For indexes and reading.
+    pub fn informer(&self) -> &InformerHandle<TinyObject> {
+        &self.informer
     }
 
     /// Adds a handler on a thread of its own.

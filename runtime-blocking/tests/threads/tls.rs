@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use informer_blocking::{Client, Config, Factory, Key};
+use informer_runtime::http1::SMALL_BUFFER;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -182,6 +183,92 @@ fn a_server_without_tls_behind_https_is_named() {
     let config = Config::from_url(&format!("https://{}", served.addr())).unwrap().insecure(true);
     let error = Client::connect(config).unwrap().get::<ConfigMap>(&Key::new("ns", "m")).unwrap_err().to_string();
     assert!(error.contains("does not speak TLS"), "{error}");
+}
+
+/// Answers each request of a connection with what `answer` makes of the number of that connection, in one record.
+fn answers(authority: &Authority, answer: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
+    let (config, answer) = (authority.server(None), Arc::new(answer));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let (tls, answer) = (ServerConnection::new(Arc::clone(&config)).unwrap(), Arc::clone(&answer));
+            thread::spawn(move || {
+                let (mut stream, mut request) = (StreamOwned::new(tls, stream.unwrap()), Vec::new());
+                let mut part = [0; 1024];
+                while let Ok(read @ 1..) = stream.read(&mut part) {
+                    request.extend_from_slice(&part[..read]);
+                    if request.ends_with(b"\r\n\r\n") {
+                        request.clear();
+                        stream.write_all(&answer(number)).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    addr
+}
+
+fn answer_of(version: &str, bytes: usize) -> Vec<u8> {
+    let map = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "m", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
+        "data": {"v": version},
+    })
+    .to_string();
+    let head = |length: usize| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n")
+    };
+    let length = map.len().max(bytes.saturating_sub(head(100).len()));
+    format!("{}{map:length$}", head(length)).into_bytes()
+}
+
+/// What lies unread inside TLS is not in the socket, where nothing seems to wait.
+#[test]
+fn an_answer_that_nobody_asked_for_is_never_that_of_the_next_request() {
+    let ca = authority("right");
+    let addr = answers(&ca, |connection| match connection {
+        0 => {
+            // A read of the size that the first one has takes this answer to its end and no more.
+            let mut both = answer_of("0", SMALL_BUFFER);
+            assert_eq!(both.len(), SMALL_BUFFER);
+            both.extend(answer_of("unasked", 0));
+            both
+        }
+        later => answer_of(&later.to_string(), 0),
+    });
+    let client = Client::connect(Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem)).unwrap();
+    let read = || client.get::<ConfigMap>(&Key::new("ns", "m")).unwrap().v().to_string();
+    assert_eq!([(); 3].map(|()| read()), ["0", "1", "1"], "by number of the connection, of which the second is good");
+}
+
+/// Only TLS says whether a body without a length is complete: whoever stands between can end the socket anywhere.
+#[test]
+fn a_body_without_a_length_is_complete_if_tls_says_so() {
+    let ca = authority("right");
+    let config = ca.server(None);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream.unwrap());
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            let answer = String::from_utf8(answer_of("whole", 0)).unwrap();
+            let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+            write!(stream, "HTTP/1.1 200 OK\r\n\r\n{body}").unwrap();
+            if number == 0 {
+                stream.conn.send_close_notify();
+            }
+            stream.flush().unwrap();
+            stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+    });
+    let client = Client::connect(Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.pem)).unwrap();
+    let read = || client.get::<ConfigMap>(&Key::new("ns", "m"));
+    assert_eq!(read().unwrap().v(), "whole");
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("close_notify"), "{error}");
 }
 
 struct Folder(PathBuf);

@@ -238,7 +238,7 @@ impl Place {
         let Place { sender, held } = self;
         let mut head = outgoing.head.clone();
         *head.version_mut() = Version::HTTP_2;
-        let unsent = |error| Lost { fault: fault(&held, &error), unread: true, dead: true };
+        let unsent = |error| Lost { fault: fault(&held, &error), unread: true, dead: true, answered: false };
         let mut sender = sender.ready().await.map_err(unsent)?;
         let bare = outgoing.body.is_empty();
         let (response, mut upload) = sender.send_request(head, bare).map_err(unsent)?;
@@ -260,6 +260,7 @@ impl Place {
                 // RFC 9113, 8.7: streams above the last one that a GOAWAY names, and refused ones, were not looked at.
                 unread: error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM)),
                 dead: !error.is_reset(),
+                answered: false,
             }),
         }
     }

@@ -9,6 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -60,6 +61,33 @@ impl Authority {
 /// Speaks TLS for 127.0.0.1 and passes what it carries on to `served`.
 async fn tls_front(served: &Served, authority: &Authority) -> SocketAddr {
     changing_front(served.addr(), Arc::new(Mutex::new(authority.acceptor(&["http/1.1"], None)))).await
+}
+
+/// Only TLS says whether a body without a length is complete: whoever stands between can end the socket anywhere.
+#[tokio::test]
+async fn a_body_without_a_length_is_complete_if_tls_says_so() {
+    let ca = authority();
+    let acceptor = ca.acceptor(&["http/1.1"], None);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let mut stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            let map = serde_json::to_string(&ConfigMap::new("m", "1")).unwrap();
+            stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{map}").as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+            match number {
+                0 => stream.shutdown().await.unwrap(),
+                _ => stream.get_mut().0.shutdown().await.unwrap(),
+            }
+        }
+    });
+    let client = Client::connect(Config::from_url(&format!("https://{addr}")).unwrap().with_ca(ca.0)).unwrap();
+    let key = Key::new("web", "m");
+    assert!(client.get::<ConfigMap>(&key).await.is_ok());
+    let error = client.get::<ConfigMap>(&key).await.unwrap_err().to_string();
+    assert!(error.contains("close_notify"), "{error}");
 }
 
 #[tokio::test]

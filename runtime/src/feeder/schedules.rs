@@ -86,7 +86,7 @@ fn a_stop_beside_feeders_ends_the_informer_and_what_was_not_applied_comes_back()
                 let feeder = Arc::clone(&feeder);
                 spawn(move || match feeder.apply(applied(version)) {
                     Ok(()) => None,
-                    Err(refused) => Some((refused.why, *refused.fed.object().value())),
+                    Err(refused) => Some((refused.why, *refused.fed.object().expect("it was applied").value())),
                 })
             })
             .collect();

@@ -126,10 +126,12 @@ fn an_object_that_is_nested_too_deeply_is_told_of_and_stops_nobody() {
     assert_eq!((world.stored().join(""), world.watch_version()), ("ns/a@4".into(), "5".into()));
     let told = "ns/deep at version 3 cannot be used: it is nested too deeply";
     assert!(world.failure().message.starts_with(told), "{}", world.failure());
+    assert!(world.failure().to_string().starts_with(&format!("pods: {told}")), "no list failed");
 
     world.head(200);
     world.body(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}{}", deep("6"), event("MODIFIED", "a", "7")));
     assert!(world.failure().message.starts_with("ns/deep at version 6 cannot be used: "), "{}", world.failure());
+    assert!(world.failure().quarantined, "no watch failed");
     assert_eq!(world.phase(), Phase::Watching, "the stream goes on");
     assert_eq!(world.told(1), ["added ns/a@4 by List", "updated ns/a@7 (was 4) by Watch"]);
     // Its deletion needs no body.
@@ -177,6 +179,7 @@ fn a_strict_informer_fails_a_list_with_an_object_that_does_not_decode() {
         world.answer(200, bad);
         assert_eq!(world.failure().reason, "Undecodable");
         assert!(world.failure().message.starts_with("ns/bad at version 3 cannot be used: "), "{}", world.failure());
+        assert!(!world.failure().quarantined && world.failure().to_string().starts_with("pods: the list failed ("));
         world.back_off(step);
         assert_eq!(world.request(), "/api/v1/pods?limit=500&resourceVersion=0");
     }
@@ -289,6 +292,19 @@ fn a_body_is_paused_over_4_mib_and_its_deadlines_stand_still_until_half_of_that_
         "the watch was read for 240 s"
     );
     assert_eq!(world.store.len(), 5);
+}
+
+#[test]
+fn bookmarks_that_wait_are_one_however_many_come() {
+    let mut world = World::watching();
+    world.lazy = true;
+    world.body(&bookmark("6")); // keeps the store busy
+    (7..5_000).for_each(|version| world.body(&bookmark(&version.to_string())));
+    let mut steps = 0;
+    while world.work() {
+        steps += 1;
+    }
+    assert_eq!((world.store.version().as_str(), steps), ("4999", 2));
 }
 
 /// One read of gzip stands for more than may wait: its rest is read when there is room, and only then its end counts.

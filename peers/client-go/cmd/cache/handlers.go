@@ -121,7 +121,6 @@ func stalled(found figures, events int) {
 		}
 	}
 	found["stalled-heap"] = (heap() - before) / float64(events)
-	found["stalled-per-key"] = float64(events) / live
 	found["stalled-others"] = 100 * float64(told.Load()) / float64(events)
 	close(wake)
 }

@@ -40,6 +40,11 @@ fn item(n: usize) -> Item {
     Arc::new([n as u64; 40])
 }
 
+/// In the place of a part of a store: pointers to neighbours.
+type Piece = [u64; PIECE];
+
+const PIECE: usize = 64;
+
 type Table = HashMap<String, (usize, Item)>;
 
 fn table(size: usize) -> Table {
@@ -101,13 +106,26 @@ fn scale(small: usize, big: usize) -> Figures {
         mean_ns(some.len(), &get);
         figures.set(format!("get-{name}"), mean_ns(CALLS, get));
         for (what, each) in [("namespace", Tiny::IN_NAMESPACE), ("selector", Tiny::IN_BLOCK)] {
-            let mut groups: HashMap<String, Vec<Item>> = HashMap::new();
-            for n in 0..size {
-                let held = table.get(&key(n)).expect("every key is there");
-                groups.entry(format!("group-{:05}", n / each)).or_default().push(Arc::clone(&held.1));
-            }
+            // What an answer holds: places, and a count for each piece of the store that they lie in.
+            let pieces: Vec<Arc<Piece>> = (0..=size / PIECE).map(|_| Arc::new([0; PIECE])).collect();
+            let groups: HashMap<String, (Vec<u32>, Vec<usize>)> = (0..size / each)
+                .map(|group| {
+                    let members = group * each..(group + 1) * each;
+                    let places = members.clone().map(|n| n as u32).collect();
+                    (
+                        format!("group-{group:05}"),
+                        (places, (members.start / PIECE..=(members.end - 1) / PIECE).collect()),
+                    )
+                })
+                .collect();
             let names: Vec<String> = Tiny::scattered(size / each).map(|group| format!("group-{group:05}")).collect();
-            let read = |turn: usize| groups.get(&names[turn % names.len()]).expect("every group is there").clone();
+            let read = |turn: usize| {
+                let (places, within) = groups.get(&names[turn % names.len()]).expect("every group is there");
+                let held: Vec<_> = within.iter().map(|piece| Arc::clone(&pieces[*piece])).collect();
+                let sum: u64 =
+                    places.iter().map(|place| pieces[*place as usize / PIECE][*place as usize % PIECE]).sum();
+                (places.clone(), held, sum)
+            };
             mean_ns(names.len(), read);
             figures.set(format!("{what}-{name}"), mean_ns(LISTS, read));
         }

@@ -5,9 +5,9 @@ use informer_blocking::{
     Api, Client, Config, ConfigError, Conflict, Context, Controller, DecodeError, DynamicObject, Error, Events,
     Factory, FactoryOptions, HandlerOptions, Index, IndexError, Informer, InformerSpec, Item, ItemOptions, Items, Key,
     KeyError, LabelSelector, Lagging, Lister, Mapper, MutationCheck, Notice, Obj, Object, ObjectMeta, Objects,
-    Observed, OverlayError, OwnWrites, OwnerOf, OwnerRef, OwnerReference, Page, ParseResourceError, Predicate,
-    QueueKind, Registration, Resource, RingStats, RunningController, SavedError, SelectorError, Settled, Snapshot,
-    Status, StringMap, TokenError, When,
+    Observed, OverlayError, OwnWrites, OwnerOf, OwnerRef, OwnerReference, Page, PageToken, Pages, ParseResourceError,
+    Predicate, QueueKind, Registration, Resource, RingStats, RunningController, SavedError, SelectorError, Settled,
+    Snapshot, Status, StringMap, TokenError, When,
 };
 
 fn crosses_threads<T: Send + Sync + 'static>() {}
@@ -33,7 +33,7 @@ fn what_public_signatures_name_is_at_the_root() {
     let _: fn(&[u8], &Resource) -> Result<D, DecodeError> = D::decode;
     let _: fn(&Lister<D>) -> Objects<D> = Lister::list;
     let _: fn(&Lister<D>) -> Snapshot<D> = Lister::snapshot;
-    let _: fn(&Lister<D>, &str, usize) -> Result<Page<D>, TokenError> = Lister::page_after;
+    let _: fn(&Pages<D>, &PageToken) -> Result<Page<D>, TokenError> = Pages::after;
     let _: fn(&Index<D>, &str) -> Result<Objects<D>, IndexError> = Index::try_get;
     let _: fn(&OwnWrites<D>, Obj<D>) -> Result<bool, OverlayError> = OwnWrites::put;
     let _: fn(&OwnWrites<D>) -> Vec<Settled<D>> = OwnWrites::settle;
@@ -43,14 +43,9 @@ fn what_public_signatures_name_is_at_the_root() {
     let _: fn(Vec<OwnerReference>, StringMap) -> ObjectMeta =
         |owner_references, labels| ObjectMeta { owner_references, labels, ..ObjectMeta::default() };
     let _: fn(OwnerRef<'_>) -> String = |owner| owner.name.to_string();
-    let _: fn(&Observed<'_>) -> Option<Notice> = |observed| match observed {
-        Observed::Notice { notice, .. } => Some((*notice).clone()),
-        _ => None,
-    };
-    let _: fn(Error) -> Option<Status> = |error| match error {
-        Error::Api(status) => Some(status),
-        _ => None,
-    };
+    let _: fn(&Observed<'_>) -> Option<Notice> =
+        |observed| if let Observed::Notice { notice, .. } = observed { Some((*notice).clone()) } else { None };
+    let _: fn(Error) -> Option<Status> = |error| if let Error::Api(status) = error { Some(status) } else { None };
     let _: fn(&str) -> Result<Key, KeyError> = str::parse;
     let _: fn(&str) -> Result<Resource, ParseResourceError> = str::parse;
     let _: fn(&str) -> Result<LabelSelector, SelectorError> = str::parse;

@@ -85,7 +85,6 @@ impl From<io::Error> for Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Config;
     use crate::api::{ApiRequest, Call};
     use informer_core::{Key, Resource};

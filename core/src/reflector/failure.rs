@@ -258,9 +258,17 @@ mod tests {
             (Resource::namespaced("", "v1", "widget", "Widget"), None),
         ] {
             let subject = subject(&resource, namespace);
-            let (phase, reason, message) = (Phase::Listing, "NotFound".to_string(), String::new());
-            let failure =
-                Failure { subject, phase, code: 404, reason, message, repeats: 0, retry_in: None }.to_string();
+            let failure = Failure {
+                subject,
+                phase: Phase::Listing,
+                code: 404,
+                reason: "NotFound".into(),
+                message: String::new(),
+                repeats: 0,
+                retry_in: None,
+                quarantined: false,
+            };
+            let failure = failure.to_string();
             let advice = "; check that the resource is installed, and that its group, version and plural name \
                           (here: widget) are right";
             assert!(failure.ends_with(advice), "{failure}");

@@ -27,7 +27,8 @@ use informer_core::decode::{Codec, DecodeJob, Decoded, DecodedPart, Indexers};
 /// half of this.
 const SHARED_BYTES: usize = 16 * 1024;
 
-/// Into how many parts a batch is divided. More make the wait for the last one shorter, fewer are cheaper to hand out.
+/// Into how many parts a batch is divided, at least. More make the wait for the last one shorter, fewer are cheaper to hand
+/// out. There is room for a whole part of a list at once ([`MOST_ROOM`]).
 const LIST_PARTS: usize = 16;
 
 /// The same for events of a watch, each of which replaces an object: one is dropped and one is made, a few at a time, so
@@ -41,8 +42,9 @@ const MAX_HELPERS: usize = 7;
 /// The number of the driver's thread; helpers count from 1.
 const DRIVER: usize = 0;
 
-/// Bytes of heap that a typed object takes for each byte of its JSON: a Pod of 6.9 KB takes 42 KB.
-const HEAP_PER_JSON: usize = 6;
+/// Bytes of heap that a typed object takes for each byte of its JSON, rather too many than too few: a Pod of 6.9 KB takes
+/// 49 KB with what the allocator adds.
+const HEAP_PER_JSON: usize = 8;
 
 /// The most room that is made at a time. From 128 KiB on glibc maps an allocation by itself, and trims what it gets back.
 const MOST_ROOM: usize = 120 * 1024;
@@ -114,8 +116,9 @@ impl Helpers {
         }
         let (codec, indexers) = (codec.clone(), indexers.clone());
         let parts = if job.is_list() { LIST_PARTS } else { EVENT_PARTS };
+        let part = job.len().div_ceil(parts);
         let shared = Arc::new(SharedJob {
-            part: job.len().div_ceil(parts),
+            part: if job.is_list() { part.min((MOST_ROOM / heap_of(&job, 1).max(1)).max(1)) } else { part },
             job,
             codec,
             indexers,
@@ -279,9 +282,13 @@ impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
 /// back at once stays at the top of the heap. Other allocators lose some ten nanoseconds.
 fn make_room(job: &DecodeJob, objects: usize) {
     if job.is_list() && objects > 0 {
-        let heap = (job.bytes() / job.len()).saturating_mul(objects).saturating_mul(HEAP_PER_JSON);
-        drop(std::hint::black_box(Vec::<u8>::with_capacity(heap.min(MOST_ROOM))));
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(heap_of(job, objects).min(MOST_ROOM))));
     }
+}
+
+/// What so many objects of a batch that is not empty take of the heap, if their types are large.
+fn heap_of(job: &DecodeJob, objects: usize) -> usize {
+    (job.bytes() / job.len()).saturating_mul(objects).saturating_mul(HEAP_PER_JSON)
 }
 
 /// Sorts objects by the thread that made them, one of `threads`.

@@ -254,6 +254,12 @@ impl Exchange {
         self.unreadable = Some(Box::new(why));
     }
 
+    /// True if the last read has filled a buffer that can grow: most likely more is there, and who reads it before asking for
+    /// a part gets all of it in one.
+    pub fn wants_more(&self) -> bool {
+        self.filled && self.buffer.len() < BUFFER && !self.closed
+    }
+
     /// Nothing comes at present: a buffer that has grown is let go of. It takes one read to have one for as much again.
     pub fn rest(&mut self) {
         if self.burst > 0 {

@@ -113,6 +113,8 @@ impl Body {
                     Err(fault) => return Poll::Ready(Some(Err(fault))),
                 }
                 ready!(connection.poll_move(cx));
+                // After a rest the buffer is small: without this each burst would begin with a small part.
+                while connection.exchange.wants_more() && connection.poll_read(cx).is_ready() {}
             }
         })
         .await

@@ -93,7 +93,7 @@ use core::fmt;
 /// [configured](InformerConfig::in_flight_bytes): some thousand objects, so that a driver always has work.
 pub const IN_FLIGHT_BYTES: usize = 4 * 1024 * 1024;
 
-/// Raw bytes that are decoded at a time. What arrives in small pieces while a batch is decoded waits as one batch, so that
+/// Raw bytes that are decoded at a time. What arrives in small pieces while a batch waits or is decoded is one batch, so that
 /// a driver can share it among threads; one of this size takes a thread two milliseconds. An item is never cut.
 pub const DECODE_BYTES: usize = 256 * 1024;
 
@@ -656,13 +656,8 @@ impl<T> Informer<T> {
                     None => Trust::Versions,
                 };
                 let ticket = Ticket { attempt, staged, trust };
-                match self.work.back_mut() {
-                    Some(Work::Decode(known, waiting))
-                        if *known == ticket && waiting.bytes_len() + batch.bytes_len() <= DECODE_BYTES =>
-                    {
-                        waiting.extend(&batch);
-                    }
-                    _ => self.work.push_back(Work::Decode(ticket, batch)),
+                if !self.join_job(ticket, &batch) {
+                    self.wait_for_decode(ticket, batch);
                 }
             }
             Effect::Finish { attempt, phase, version, set_back } => {
@@ -676,6 +671,33 @@ impl<T> Informer<T> {
             },
             Effect::Failure(failure) => self.failure(failure),
             Effect::Phase(phase) => self.outputs.push_back(Output::Notice(Notice::Phase(phase))),
+        }
+    }
+
+    /// Adds a batch to a job that nobody has taken yet: a driver may hand over all that there is before it polls. False if
+    /// there is none.
+    fn join_job(&mut self, ticket: Ticket, batch: &RawBatch) -> bool {
+        let (Some(Output::Decode(job)), Busy::Decoding { bytes, .. }) = (self.outputs.back_mut(), &mut self.busy)
+        else {
+            return false;
+        };
+        let joins = self.work.is_empty() && job.ticket == ticket && job.bytes() + batch.bytes_len() <= DECODE_BYTES;
+        if joins {
+            *bytes += batch.bytes_len();
+            job.batch.extend(batch);
+        }
+        joins
+    }
+
+    /// Has a batch wait, together with one that waits already if both are small.
+    fn wait_for_decode(&mut self, ticket: Ticket, batch: RawBatch) {
+        match self.work.back_mut() {
+            Some(Work::Decode(known, waiting))
+                if *known == ticket && waiting.bytes_len() + batch.bytes_len() <= DECODE_BYTES =>
+            {
+                waiting.extend(&batch);
+            }
+            _ => self.work.push_back(Work::Decode(ticket, batch)),
         }
     }
 
@@ -956,17 +978,16 @@ mod tests {
     }
 
     #[test]
-    fn small_pieces_that_come_during_a_decode_wait_as_one_batch() {
+    fn small_pieces_that_come_before_a_job_is_taken_are_part_of_it_and_those_that_come_later_wait_as_one_batch() {
         let pieces: Vec<String> = (0..10).map(|n| item(n, 10)).collect();
-        let (mut machine, first) = listing(&pieces);
-        assert_eq!(first.iter().map(DecodeJob::len).collect::<Vec<_>>(), [1], "one effect is out at a time");
+        let (mut machine, first) = listing(&pieces[..4]);
+        assert_eq!(first.iter().map(DecodeJob::len).collect::<Vec<_>>(), [4], "one effect is out at a time");
+        for piece in &pieces[4..] {
+            machine.handle(Time::ZERO, Input::Body { id: RequestId(1), bytes: piece.as_bytes() });
+            assert!(jobs(&mut machine).is_empty(), "what was taken is not changed");
+        }
         answer(&mut machine, &first[0]);
-        let second = jobs(&mut machine);
-        assert_eq!(second.iter().map(DecodeJob::len).collect::<Vec<_>>(), [9]);
-        let names: Vec<_> = second[0].batch.iter().map(|item| item.name).collect();
-        assert_eq!(names, ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]);
-        answer(&mut machine, &second[0]);
-        assert!(jobs(&mut machine).is_empty());
+        assert_eq!(jobs(&mut machine).iter().map(DecodeJob::len).collect::<Vec<_>>(), [6]);
     }
 
     #[test]
@@ -980,6 +1001,6 @@ mod tests {
             answer(&mut machine, &job);
             found = jobs(&mut machine);
         }
-        assert_eq!(sizes, [1, 2, 2, 2, 1]);
+        assert_eq!(sizes, [2, 2, 2, 2]);
     }
 }

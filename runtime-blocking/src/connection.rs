@@ -254,16 +254,8 @@ mod tests {
     #[test]
     fn a_thread_that_panics_over_a_request_ends_it_with_the_text_of_the_panic() {
         let factory = Factory::offline();
-        let state = State {
-            socket: None,
-            untaken: 0,
-            full: false,
-            paused: false,
-            cancelled: false,
-            told_connected: false,
-            life: Some((factory.inner.core.lives().enter(), None)),
-        };
-        let link = Arc::new(Link { state: Mutex::new(state), changed: Condvar::new() });
+        let link = Arc::new(Link::new());
+        link.state.lock().life = Some((factory.inner.core.lives().enter(), None));
         let reader = Reader { inner: Arc::clone(&factory.inner), link, name: (0, RequestId(7)) };
         // Without a line on stderr.
         reader.report(|_| std::panic::resume_unwind(Box::new("no luck")));

@@ -9,7 +9,7 @@ use informer_runtime::acknowledged::{ItemOptions, Items};
 use informer_runtime::events::{Events, filtered};
 use informer_runtime::guard;
 use informer_runtime::handler::{HandlerOptions, Registration};
-use informer_runtime::informer::{HandlerLoop, InformerHandle, Step};
+use informer_runtime::informer::{HandlerLoop, InformerHandle};
 use informer_runtime::lister::Lister;
 use informer_runtime::sync::Arc;
 use std::fmt;
@@ -181,13 +181,5 @@ where
 
 /// Runs a handler's loop on a thread of its own until it is removed or the informer stops.
 pub(crate) fn run_handler(factory: &Inner, name: &str, mut handler: Box<dyn HandlerLoop>) {
-    factory.spawn(&format!("informer-handler-{name}"), move || {
-        loop {
-            match handler.step() {
-                Step::Delivered => {}
-                Step::Empty(seen) => _ = handler.signal().wait_past(seen, None),
-                Step::Closed => break,
-            }
-        }
-    });
+    factory.spawn(&format!("informer-handler-{name}"), move || handler.run());
 }

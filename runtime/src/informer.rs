@@ -707,6 +707,17 @@ pub trait HandlerLoop: Send {
     fn step(&mut self) -> Step;
     /// What to wait on after [`Step::Empty`].
     fn signal(&self) -> &Signal;
+
+    /// Delivers until the handler ends: the whole life of a thread that has nothing else to do.
+    fn run(&mut self) {
+        loop {
+            match self.step() {
+                Step::Delivered => {}
+                Step::Empty(seen) => _ = self.signal().wait_past(seen, None),
+                Step::Closed => return,
+            }
+        }
+    }
 }
 
 /// What a [`HandlerLoop`] did.

@@ -19,17 +19,9 @@ use std::time::Duration;
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A handler that counts updates, and what tells when it has seen `events` of them.
-pub fn counting<T>(events: usize) -> (impl FnMut(&Notification<T>) + Send + 'static, Receiver<()>) {
+pub fn counting<T: 'static>(events: usize) -> (impl FnMut(&Notification<T>) + Send + 'static, Receiver<()>) {
     let (seen, all_seen) = channel();
-    let mut updates = 0;
-    let handler = move |notification: &Notification<T>| {
-        if let Notification::Updated { .. } = notification {
-            updates += 1;
-            if updates == events {
-                // Whoever asked may be gone.
-                let _ = seen.send(());
-            }
-        }
-    };
+    // Whoever asked may be gone.
+    let handler = handlers::counting(events, move || _ = seen.send(()));
     (handler, all_seen)
 }

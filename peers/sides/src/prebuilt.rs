@@ -55,7 +55,7 @@ impl Prebuilt {
         events: usize,
         done: impl FnMut() + Send + 'static,
     ) -> Registration {
-        handlers::count_updates(&self.informer, overflow, events, done)
+        self.handle(overflow, handlers::counting(events, done))
     }
 
     /// Version 1 of every object.

@@ -72,10 +72,12 @@
 //! [`InformerConfig::fed`]: crate::informer::InformerConfig::fed
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, drop_guarded};
+use crate::fifo::COMMIT_EVENTS;
 use crate::object::{Key, KeyRef, Obj, Version};
-use crate::store::{Fresh, Staged, Store};
+use crate::store::{Fresh, Slot, Staged, Store};
 use alloc::vec::Vec;
 use core::fmt;
+use smallvec::SmallVec;
 
 /// One change, as a watch would tell it.
 pub enum Change<T> {
@@ -153,8 +155,15 @@ impl<T> Fed<T> {
 
     /// Changes, in the order in which they happened. The store stands for the version of the last one that has one.
     pub fn changes(changes: impl IntoIterator<Item = Change<T>>) -> Self {
+        Fed::changes_in(Vec::new(), changes)
+    }
+
+    /// The same in memory that is there: see [`Informer::changes`](crate::informer::Informer::changes).
+    pub(crate) fn changes_in(items: Vec<Item<T>>, changes: impl IntoIterator<Item = Change<T>>) -> Self {
+        debug_assert!(items.is_empty(), "memory, and no change");
         let changes = changes.into_iter();
-        let mut fed = Fed { items: Vec::with_capacity(changes.size_hint().0), unfit: Vec::new(), list: None };
+        let mut fed = Fed { items, unfit: Vec::new(), list: None };
+        fed.items.reserve(changes.size_hint().0);
         for change in changes {
             match change {
                 Change::Applied(object) => fed.apply(object, None),
@@ -179,10 +188,12 @@ impl<T> Fed<T> {
         }
     }
 
-    /// Looks which objects of a list the store has already: their index values need not be computed. Call it under the
-    /// read lock; it runs no user code.
+    /// Looks up what the store has. Of a list that is objects that it has already: their index values need not be computed.
+    /// Of changes it is the places of their objects, which the commit need not look for. Call it under the read lock; it runs
+    /// no user code. It may be left out.
     pub fn probe(&mut self, store: &Store<T>) {
         if self.list.is_none() {
+            self.items.chunks_mut(COMMIT_EVENTS).for_each(|items| probe_changes(items, store));
             return;
         }
         for item in &mut self.items {
@@ -200,10 +211,13 @@ impl<T> Fed<T> {
     /// ([`Commit::reindex`](crate::store::Commit::reindex)).
     pub fn index(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) {
         for item in &mut self.items {
-            if let Item::Fresh { known: None, fresh } = item {
-                if let Err(bad) = fresh.reindex(indexers, guard) {
-                    drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
-                }
+            let Item::Fresh { known, fresh } = item else { continue };
+            // What a list has as the store has it does not come into the store.
+            if self.list.is_some() && known.is_some() {
+                continue;
+            }
+            if let Err(bad) = fresh.reindex(indexers, guard) {
+                drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
             }
         }
     }
@@ -245,6 +259,24 @@ impl<T> Fed<T> {
                 FedWork::List(staged, version)
             }
             None => FedWork::Changes(items),
+        }
+    }
+}
+
+/// Where the objects lie that changes are of.
+fn probe_changes<T>(items: &mut [Item<T>], store: &Store<T>) {
+    let mut places = SmallVec::<[Option<Slot>; COMMIT_EVENTS]>::new();
+    let keys = items.iter().map(|item| match item {
+        Item::Fresh { fresh, .. } => Obj::key_bytes(&fresh.object),
+        Item::Gone { gone: Gone::Last(last), .. } => Obj::key_bytes(last),
+        Item::Gone { gone: Gone::Named { key, .. }, .. } => key.as_str().as_bytes(),
+        // No object has an empty key.
+        Item::Unchanged(_) | Item::Bad { .. } => &[],
+    });
+    store.find_each(keys, |place| places.push(place));
+    for (item, place) in items.iter_mut().zip(places) {
+        if let Item::Fresh { known, .. } | Item::Gone { known, .. } = item {
+            *known = place;
         }
     }
 }

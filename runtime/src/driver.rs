@@ -58,7 +58,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
-use informer_core::fed::Fed;
+use informer_core::fed::{Change, Fed};
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
@@ -304,6 +304,11 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
     /// For the part of it that ends when the informer does: of one that is fed, this driver may be kept longer.
     pub(crate) fn take_life(&mut self) -> Option<Life> {
         self.life.take()
+    }
+
+    /// Changes to be [fed](Self::feed), in the memory of earlier ones.
+    pub(crate) fn changes(&mut self, changes: impl IntoIterator<Item = Change<T>>) -> Fed<T> {
+        self.machine.changes(changes)
     }
 
     /// Commits what is fed by hand, and tells handlers' rings; handlers that wait hear of it at the

@@ -209,7 +209,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         match turn.refusal(false) {
             Some(why) => Err(Refused { fed: change, why }),
             None => {
-                turn.feed(Fed::changes([change]), &self.inner);
+                turn.feed_changes([change], &self.inner);
                 Ok(())
             }
         }
@@ -244,7 +244,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
             if let Some(why) = turn.refusal(false) {
                 return refused(changes.collect(), why);
             }
-            turn.feed(Fed::changes(changes.by_ref().take(COMMIT_EVENTS)), &self.inner);
+            turn.feed_changes(changes.by_ref().take(COMMIT_EVENTS), &self.inner);
         }
         Ok(())
     }
@@ -468,6 +468,11 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
         let refusal = driver.refusal(now, list);
         self.due = due;
         refusal
+    }
+
+    fn feed_changes(&mut self, changes: impl IntoIterator<Item = Change<T>>, inner: &Inner<T>) {
+        let fed = self.driver_mut().changes(changes);
+        self.feed(fed, inner);
     }
 
     fn feed(&mut self, mut fed: Fed<T>, inner: &Inner<T>) {

@@ -43,6 +43,8 @@ const KEPT: usize = 2 * COMMIT_EVENTS;
 
 enum Delta<T> {
     Event(Item<T>),
+    /// Events that came together, no more than fit into one commit.
+    Events(Vec<Item<T>>),
     /// Boxed, so that an event takes no more room than it needs.
     Replaced(Box<Staged<T>>, Version),
     Bookmark(Version),
@@ -82,6 +84,20 @@ impl<T> InOrderQueue<T> {
         self.deltas.push_back(Delta::Event(item));
     }
 
+    /// Queues events that came together. As many as fit into one commit are one, and their memory is its memory.
+    pub(crate) fn push_together(&mut self, items: Vec<Item<T>>) {
+        if (1..=COMMIT_EVENTS).contains(&items.len()) {
+            self.deltas.push_back(Delta::Events(items));
+        } else {
+            items.into_iter().for_each(|item| self.push(item));
+        }
+    }
+
+    /// Memory for events that are to be [pushed together](Self::push_together).
+    pub(crate) fn take_memory(&mut self) -> Vec<Item<T>> {
+        core::mem::take(&mut self.spare.items)
+    }
+
     /// Queues a complete list, which stands for `version`.
     pub(crate) fn replace(&mut self, staged: Staged<T>, version: Version) {
         self.deltas.push_back(Delta::Replaced(Box::new(staged), version));
@@ -97,6 +113,7 @@ impl<T> InOrderQueue<T> {
         for delta in self.deltas.drain(..) {
             match delta {
                 Delta::Event(item) => unwanted.extend(item.into_object()),
+                Delta::Events(items) => unwanted.extend(items.into_iter().filter_map(Item::into_object)),
                 Delta::Replaced(staged, _) => unwanted.extend(staged.into_objects()),
                 Delta::Bookmark(_) => {}
             }
@@ -105,7 +122,8 @@ impl<T> InOrderQueue<T> {
 
     /// How many changes wait; a list counts as one.
     pub fn len(&self) -> usize {
-        self.deltas.len()
+        let changes = |delta: &Delta<T>| if let Delta::Events(items) = delta { items.len() } else { 1 };
+        self.deltas.iter().map(changes).sum()
     }
 
     /// True if nothing waits.
@@ -122,6 +140,7 @@ impl<T> InOrderQueue<T> {
                 Commit { change: Change::Replace(*staged), version: Moves::To(version), told }
             }
             Delta::Bookmark(version) => Commit { change: Change::Nothing, version: Moves::To(version), told },
+            Delta::Events(items) => Commit { change: Change::Events(items), version: Moves::WithEvents, told },
             Delta::Event(first) => {
                 let mut items = core::mem::take(&mut self.spare.items);
                 items.reserve(COMMIT_EVENTS.min(self.deltas.len() + 1));

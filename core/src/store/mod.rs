@@ -50,6 +50,7 @@ pub(crate) use index::Index;
 pub(crate) use slots::{Part, chunks_of};
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard, drop_guarded};
+use crate::fifo::COMMIT_EVENTS;
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
@@ -90,7 +91,11 @@ impl<T> Fresh<T> {
         if self.generation == indexers.generation {
             return Ok(());
         }
-        let guard = if indexers.run_user_code() { guard } else { &NoGuard };
+        if !indexers.run_user_code() {
+            self.values.clear();
+            self.generation = indexers.generation;
+            return Ok(());
+        }
         let mut values = None;
         let ran = guard.run(&mut || values = Some(indexers.values(&self.object)));
         match (ran, values) {
@@ -594,9 +599,11 @@ impl<T> Store<T> {
                 let known = self.find_near(known, Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { gone, .. } => {
-                self.quarantine.remove(gone.key().as_str());
-                let Some(slot) = self.find(gone.key().as_str()) else {
+            Item::Gone { known, gone } => {
+                if !self.quarantine.is_empty() {
+                    self.quarantine.remove(gone.key().as_str());
+                }
+                let Some(slot) = self.find_near(known, gone.key().as_str().as_bytes()) else {
                     if let Gone::Last(last) = gone {
                         done.dropped.push(last);
                     }
@@ -735,6 +742,24 @@ impl<T> Store<T> {
     pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
         let hash = self.hasher.hash_one(key);
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
+    }
+
+    /// The same for many: `found` is told of each key in turn. Objects lie anywhere in memory, so they are waited for
+    /// together, one step of the way to all of them after the other: a loop that does no more has many reads under way.
+    pub(crate) fn find_each<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        mut found: impl FnMut(Option<Slot>),
+    ) {
+        let hashes: SmallVec<[u64; COMMIT_EVENTS]> = keys.clone().map(|key| self.hasher.hash_one(key)).collect();
+        let candidates: SmallVec<[Option<u32>; COMMIT_EVENTS]> =
+            hashes.iter().map(|hash| self.by_key.iter_hash(*hash).next().copied()).collect();
+        for slot in candidates.into_iter().flatten() {
+            hint::black_box(Obj::key_bytes(self.object(slot)).first());
+        }
+        for (key, hash) in keys.zip(hashes) {
+            found(self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot)));
+        }
     }
 
     /// The same, if it may well lie in `known`: it did when its batch was probed.

@@ -97,7 +97,7 @@ impl World {
         while let Some(mut next) = job.take() {
             next.probe(&self.store);
             // As a runtime does it: what its handlers have passed is memory for the batches to come.
-            let counted = measure(|| self.batches.reclaim(2 * next.len(), drop));
+            let counted = measure(|| self.batches.reclaim(2 * next.len(), |told| told.for_each(drop)));
             self.allocations += counted.count_total;
             let decoded = next.decode(&self.codec, &self.store.indexers(), &NoGuard);
             let counted = measure(|| {

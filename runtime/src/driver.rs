@@ -53,14 +53,14 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_quietly, drop_told};
+use crate::replaced::{Replaced, drop_each, drop_quietly};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::fed::{Change, Fed};
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
-use informer_core::listener::Batch;
+use informer_core::listener::{Batch, Notification};
 use informer_core::reflector::{End, Phase};
 use informer_core::store::Snapshot;
 use informer_core::time::{Deadline, Duration, Time};
@@ -472,7 +472,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
-                        batch.into_notifications().into_iter().flatten().for_each(drop_told);
+                        let told = batch.into_notifications().into_iter().flatten();
+                        drop_each(told.flat_map(Notification::into_objects));
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));

@@ -46,13 +46,13 @@ impl<T> Replaced<T> {
 
     /// Where nothing is decoded, this thread drops what all handlers have passed: it has touched these objects last.
     pub(crate) fn drop_passed(&mut self, batches: usize) {
-        self.batches.reclaim(LOOKS * batches, drop_quietly);
+        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(Notification::into_objects)));
     }
 
     /// Objects that nobody else holds, at most one for each that `job` will make.
     pub(crate) fn take(&mut self, job: &DecodeJob) -> Vec<Obj<T>> {
         let objects = &mut self.objects;
-        self.batches.reclaim(LOOKS * job.len(), |notification| objects.extend(replaced_by(notification)));
+        self.batches.reclaim(LOOKS * job.len(), |told| objects.extend(told.flat_map(replaced_by)));
         self.shorten(KEPT);
         let mut taken = Vec::new();
         for _ in 0..self.objects.len().min(LOOKS * job.len()) {
@@ -71,7 +71,7 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
-        self.batches.rest(drop_told);
+        self.batches.rest(|told| drop_each(told.flat_map(Notification::into_objects)));
         self.shorten(0);
     }
 
@@ -97,12 +97,12 @@ fn replaced_by<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>>
 
 /// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
 pub(crate) fn drop_told<T>(notification: Notification<T>) {
-    match notification {
-        Notification::Added { object, .. } => drop_quietly(object),
-        Notification::Updated { old, new, .. } => [old, new].into_iter().for_each(drop_quietly),
-        Notification::Deleted { object, old, .. } => [object, old].into_iter().for_each(drop_quietly),
-        other => drop_quietly(other),
-    }
+    drop_each(notification.into_objects());
+}
+
+/// Drops many, each as [`drop_quietly`] does: under one guard, and under another one behind each that panics.
+pub(crate) fn drop_each<T>(mut dropped: impl Iterator<Item = T>) {
+    while crate::guard::call(|| dropped.by_ref().for_each(drop)).is_err() {}
 }
 
 /// A type's own `drop` is user code, and its panic costs nobody else anything.

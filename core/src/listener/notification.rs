@@ -79,6 +79,16 @@ impl<T> Notification<T> {
         }
     }
 
+    /// Its objects, for who drops one after the other: a panic in one must not find the other half way.
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        let (object, old) = match self {
+            Notification::Added { object, .. } => (object, None),
+            Notification::Updated { old, new, .. } => (new, Some(old)),
+            Notification::Deleted { object, old, .. } => (object, Some(old)),
+        };
+        old.into_iter().chain([object])
+    }
+
     /// True for an update between two incarnations: the object was deleted and made again unseen, and its uid is another
     /// one. Only a handler that asked for [`Recreated::Flagged`](super::Recreated) is told so; for others it is a deletion
     /// and an addition.

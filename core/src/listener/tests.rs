@@ -219,7 +219,7 @@ fn a_stalled_ring_holds_no_batch_once_it_merges() {
         ring.push_batch(&batches.publish(&mut told).unwrap());
     }
     let mut back = 0;
-    batches.reclaim(10, |_| back += 1);
+    batches.reclaim(10, |told| back += told.count());
     assert_eq!((back, ring.len()), (30, 3 + 2), "the first three keys, and one of them as good as running");
 }
 
@@ -274,13 +274,13 @@ fn the_memory_of_a_batch_serves_a_later_one_and_nothing_is_kept_at_rest() {
     let place = first.as_ptr();
     drop(first);
     let mut back = Vec::new();
-    batches.reclaim(2, |notification| back.push(format!("{notification}")));
+    batches.reclaim(2, |told| back.extend(told.map(|notification| format!("{notification}"))));
     assert_eq!(back, ["added k0@1", "added k1@2", "added k2@3", "added k3@4"], "the second is held");
     // The third commit gets it back, and the fourth uses it.
     drop(publish(&mut batches));
     assert!(core::ptr::eq(publish(&mut batches).as_ptr(), place));
     assert!(batches.publish(&mut Vec::new()).is_none());
     let mut left = 0;
-    batches.rest(|_| left += 1);
+    batches.rest(|told| left += told.count());
     assert_eq!((left, second.into_notifications().map(|told| told.len())), (8, Some(4)));
 }

@@ -76,7 +76,7 @@ use crate::fifo::COMMIT_EVENTS;
 use crate::object::{Key, KeyRef, Obj, Version};
 use crate::store::{Fresh, Slot, Staged, Store};
 use alloc::vec::Vec;
-use core::fmt;
+use core::{fmt, hint};
 use smallvec::SmallVec;
 
 /// One change, as a watch would tell it.
@@ -144,12 +144,13 @@ impl<T> Fed<T> {
     /// A complete state that stands for `version`. Of a key that comes twice the last object counts. What the store has at
     /// the same uid and version stays, and nobody is told of it. An empty version is one that cannot be waited for.
     pub fn list(objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Self {
-        let mut fed = Fed { items: Vec::new(), unfit: Vec::new(), list: Some(version) };
-        for object in objects {
+        let items = objects.into_iter().map(|object| {
             // Whether the store has this very object is seen when it is committed: it may change until then.
             let same: Option<fn(&T, &T) -> bool> = if object.version().is_empty() { None } else { Some(|_, _| true) };
-            fed.apply(object, same);
-        }
+            Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } }
+        });
+        let mut fed = Fed { items: items.collect(), unfit: Vec::new(), list: Some(version) };
+        fed.put_nameless_aside();
         fed
     }
 
@@ -164,27 +165,29 @@ impl<T> Fed<T> {
         let changes = changes.into_iter();
         let mut fed = Fed { items, unfit: Vec::new(), list: None };
         fed.items.reserve(changes.size_hint().0);
-        for change in changes {
-            match change {
-                Change::Applied(object) => fed.apply(object, None),
-                Change::Deleted(last) => fed.items.push(Item::Gone { known: None, gone: Gone::Last(last) }),
-                Change::DeletedKey(key) => {
-                    let gone = Gone::Named { key, version: Version::default() };
-                    fed.items.push(Item::Gone { known: None, gone });
-                }
+        fed.items.extend(changes.map(|change| match change {
+            Change::Applied(object) => Item::Fresh { known: None, fresh: Fresh::bare(object) },
+            Change::Deleted(last) => Item::Gone { known: None, gone: Gone::Last(last) },
+            Change::DeletedKey(key) => {
+                Item::Gone { known: None, gone: Gone::Named { key, version: Version::default() } }
             }
-        }
+        }));
+        fed.put_nameless_aside();
         fed
     }
 
-    fn apply(&mut self, object: Obj<T>, same: Option<fn(&T, &T) -> bool>) {
-        let key = Obj::key_bytes(&object);
-        if key.is_empty() || key.ends_with(b"/") {
-            let bad = BadItem::new(None, object.version().to_version(), "it has no name");
-            self.items.push(Item::Bad { known: None, bad });
-            self.unfit.push(object);
-        } else {
-            self.items.push(Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } });
+    /// What has no name cannot be an object. A loop of its own, so that many objects are waited for together: it is the
+    /// first look at each, and its count will be wanted, too.
+    fn put_nameless_aside(&mut self) {
+        for item in &mut self.items {
+            let Item::Fresh { fresh: Fresh { object, .. }, .. } = item else { continue };
+            hint::black_box(Obj::is_last(object));
+            let key = Obj::key_bytes(object);
+            if key.is_empty() || key.ends_with(b"/") {
+                let bad = BadItem::new(None, object.version().to_version(), "it has no name");
+                let unfit = core::mem::replace(item, Item::Bad { known: None, bad });
+                self.unfit.extend(unfit.into_object());
+            }
         }
     }
 

@@ -755,7 +755,9 @@ impl<T> Store<T> {
         let candidates: SmallVec<[Option<u32>; COMMIT_EVENTS]> =
             hashes.iter().map(|hash| self.by_key.iter_hash(*hash).next().copied()).collect();
         for slot in candidates.into_iter().flatten() {
-            hint::black_box(Obj::key_bytes(self.object(slot)).first());
+            // Its count, too: it lies before the value, and the key behind it.
+            let object = self.object(slot);
+            hint::black_box((Obj::key_bytes(object).last().copied(), Obj::is_last(object)));
         }
         for (key, hash) in keys.zip(hashes) {
             found(self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot)));

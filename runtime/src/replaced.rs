@@ -110,3 +110,44 @@ pub(crate) fn drop_quietly<T>(dropped: T) {
     // Nobody is left to be told: it is gone either way.
     let _ = crate::guard::call(|| drop(dropped));
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use informer_core::listener::Cause;
+    use informer_core::{Key, Uid, Version};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Throws<'a>(&'a AtomicUsize);
+
+    impl Drop for Throws<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("a panic that belongs to the test");
+        }
+    }
+
+    #[test]
+    fn each_object_is_dropped_where_the_drop_of_each_panics() {
+        let dropped = AtomicUsize::new(0);
+        let object =
+            |version: &str| Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new(version), Throws(&dropped));
+        let deleted = || Notification::Deleted {
+            object: object("2"),
+            old: object("1"),
+            cause: Cause::Watch,
+            final_state_known: true,
+        };
+        drop_told(deleted());
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        let mut replaced = Replaced::new();
+        for _ in 0..2 {
+            drop(replaced.publish(&mut vec![deleted(), deleted(), deleted()]));
+        }
+        replaced.drop_passed(1);
+        assert_eq!(dropped.load(Ordering::Relaxed), 14, "both batches were looked at");
+        assert!(replaced.batches.publish(&mut vec![deleted()]).is_some(), "what counted them is whole");
+        replaced.clear();
+        assert_eq!(dropped.load(Ordering::Relaxed), 16);
+    }
+}

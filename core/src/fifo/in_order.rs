@@ -193,3 +193,53 @@ pub(super) fn staged<T>(list: impl IntoIterator<Item = Obj<T>>, store: &Store<T>
     }
     staged
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Key, Uid};
+
+    fn events(versions: core::ops::Range<usize>) -> Vec<Item<()>> {
+        let item = |version: usize| {
+            let version = Version::new(&alloc::format!("{version}"));
+            item_of(ItemKind::Modified, Obj::new(Key::new("web", "a"), Uid::new("u"), version, ()))
+        };
+        versions.map(item).collect()
+    }
+
+    /// The versions of each commit.
+    fn commits(queue: &mut InOrderQueue<()>) -> Vec<Vec<usize>> {
+        let versions =
+            |commit: Commit<()>| commit.objects().map(|object| object.version().as_str().parse().unwrap()).collect();
+        core::iter::from_fn(|| queue.pop()).map(versions).collect()
+    }
+
+    #[test]
+    fn events_that_come_together_keep_their_order_and_their_memory_and_no_commit_is_too_large() {
+        let mut queue = InOrderQueue::default();
+        let together = events(1..4);
+        let memory = together.as_ptr();
+        queue.push_together(together);
+        let Some(Commit { change: Change::Events(items), .. }) = queue.pop() else { panic!("there are events") };
+        assert!(core::ptr::eq(items.as_ptr(), memory), "nothing was moved");
+
+        events(1..3).into_iter().for_each(|item| queue.push(item));
+        queue.push_together(events(3..5));
+        queue.push_together(Vec::new());
+        events(5..6).into_iter().for_each(|item| queue.push(item));
+        queue.push_together(events(6..6 + 2 * COMMIT_EVENTS));
+        assert_eq!(queue.len(), 5 + 2 * COMMIT_EVENTS);
+        let commits = commits(&mut queue);
+        assert!(commits.iter().all(|versions| (1..=COMMIT_EVENTS).contains(&versions.len())), "{commits:?}");
+        assert_eq!(commits.concat(), (1..6 + 2 * COMMIT_EVENTS).collect::<Vec<_>>());
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_came_together_and_is_forgotten_is_given_back() {
+        let (mut queue, mut unwanted) = (InOrderQueue::default(), Vec::new());
+        queue.push_together(events(1..4));
+        queue.clear(&mut unwanted);
+        assert_eq!((unwanted.len(), queue.len()), (3, 0));
+    }
+}

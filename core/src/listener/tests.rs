@@ -248,6 +248,21 @@ fn what_a_handler_was_lent_is_merged_from_where_it_stands() {
 }
 
 #[test]
+fn a_walk_shows_a_stretch_of_its_batch_and_goes_on_anywhere_in_it() {
+    let mut ring = Ring::new(Overflow::default());
+    let update = |old| Notification::Updated { old: object("a", old), new: object("a", old + 1), cause: Cause::Watch };
+    ring.push_batch(&Batch::from((0..6).map(update).collect::<Vec<_>>()));
+    let Some(Turn::Walk(mut walk)) = ring.turn() else { panic!("there is something") };
+    let to = walk.reach(3);
+    let seen = |walk: &Walk<u64>, to| walk.stretch(to).iter().map(|told| **told.object()).collect::<Vec<_>>();
+    assert_eq!((seen(&walk, to), seen(&walk, walk.place())), (Vec::from([1, 2, 3, 4]), Vec::from([1])));
+    walk.go_to(2);
+    assert_eq!((**walk.current().object(), seen(&walk, to)), (3, Vec::from([3, 4])));
+    walk.go_to(0);
+    assert_eq!((walk.place(), walk.advance()), (3, Some(4)));
+}
+
+#[test]
 fn a_ring_is_full_above_its_limit_until_half_of_that_is_left() {
     let mut ring = Ring::new(Overflow::Pause { limit: 4 });
     let update = |old| Notification::Updated { old: object("a", old), new: object("a", old + 1), cause: Cause::Watch };

@@ -940,6 +940,22 @@ mod tests {
     }
 
     #[test]
+    fn many_keys_are_found_as_each_alone_is() {
+        let mut store = Store::new(7);
+        (0..500).filter(|n| n % 3 != 0).for_each(|n| _ = store.upsert(object(&format!("n{n}"), "1")));
+        let keys: Vec<String> = (0..500).rev().map(|n| format!("web/n{n}")).chain([String::new()]).collect();
+        for many in [0, 1, COMMIT_EVENTS, keys.len()] {
+            let mut found = Vec::new();
+            store.find_each(keys[..many].iter().map(String::as_bytes), |slot| found.push(slot));
+            assert_eq!(found, keys[..many].iter().map(|key| store.find(key)).collect::<Vec<_>>());
+            assert_eq!(
+                found.iter().flatten().count(),
+                keys[..many].iter().filter(|key| store.get(key).is_some()).count()
+            );
+        }
+    }
+
+    #[test]
     fn a_store_stands_for_the_newest_version_that_events_carry() {
         let mut store = Store::new(7);
         store.version.set(VersionRef::of("8"));

@@ -14,7 +14,14 @@
 //! works before the start, too; the adapter is needed for what happens while nobody feeds: handlers that come and go,
 //! resyncs, the stop. It never waits for a feeder, and a feeder waits only while another one, or the adapter, drives.
 //!
-//! Nothing that is fed gets lost: what cannot be taken comes back with the error ([`Refused`]).
+//! Nothing that is fed gets lost unseen. What is not taken comes back with the error ([`Refused`]). What is taken and cannot
+//! be an object of the cache is put aside, the call succeeds, and observers are told why
+//! ([`Failure::quarantined`](informer_core::reflector::Failure::quarantined)):
+//!
+//! - an object on which an index function panics, once per version. The last good object of its key stays, and counts as
+//!   stale until a newer one comes; the version of the cache moves on;
+//! - an object without a name, each time: nobody can ask for it. The rest of its call is applied;
+//! - a deletion of what the cache does not have, which includes one without a name, changes nothing, and nobody is told.
 //!
 //! What changes have replaced is dropped by whoever feeds next, in place of the handler that was told of it last: that is
 //! cheaper, as long as many come. After a call of fewer than [`COMMIT_EVENTS`] changes nothing is kept for that, and after
@@ -294,7 +301,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     }
 
     fn has_room(&self) -> bool {
-        self.seat.wait().map_or(true, |turn| turn.driver().full().is_none())
+        self.seat.has_room()
     }
 }
 
@@ -381,7 +388,7 @@ struct Place<T> {
     /// Away while a thread drives, so that what it calls runs under no lock.
     driver: Option<Box<InformerDriver<T>>>,
     by: Option<ThreadId>,
-    /// The adapter came while the driver was away: it is woken when that is back.
+    /// The adapter, or who waits for room, came while the driver was away: they are woken when that is back.
     missed: bool,
     /// The adapter is gone, and the informer ends with it.
     ended: bool,
@@ -424,6 +431,20 @@ impl<T: Send + Sync + 'static> Seat<T> {
         }
     }
 
+    /// True if no handler is full, or the next call says at once why nothing is taken. While another thread drives nobody
+    /// knows, and nobody waits here: `wake` is told when the driver is back.
+    fn has_room(&self) -> bool {
+        let mut place = self.place.lock();
+        match &place.driver {
+            Some(driver) => driver.full().is_none(),
+            None if place.broken || place.by == Some(thread::current().id()) => true,
+            None => {
+                place.missed = true;
+                false
+            }
+        }
+    }
+
     /// The driver, if it is here; else its adapter is woken when it is.
     fn try_take(&self) -> Option<Turn<'_, T>> {
         let mut place = self.place.lock();
@@ -447,10 +468,6 @@ impl<T: Send + Sync + 'static> Seat<T> {
 }
 
 impl<T: Send + Sync + 'static> Turn<'_, T> {
-    fn driver(&self) -> &InformerDriver<T> {
-        self.driver.as_ref().expect("it is given back last")
-    }
-
     fn driver_mut(&mut self) -> &mut InformerDriver<T> {
         self.driver.as_mut().expect("it is given back last")
     }

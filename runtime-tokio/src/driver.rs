@@ -45,7 +45,7 @@ type Report = Box<Event>;
 struct Inbox {
     channel: mpsc::Receiver<Report>,
     taken: VecDeque<Report>,
-    /// What was taken last was all that the channel holds: a reader waited for room, and was woken by this task.
+    /// All that the channel holds was taken: a reader waited for room, and was woken by this task.
     was_full: bool,
 }
 
@@ -63,7 +63,7 @@ impl Inbox {
             {
                 self.taken.push_back(event);
             }
-            self.was_full = self.taken.len() == INBOX / 2;
+            self.was_full |= self.taken.len() == INBOX / 2;
         }
         self.taken.pop_front()
     }

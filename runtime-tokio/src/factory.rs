@@ -94,7 +94,7 @@ impl Inner {
         self.spawn_for(None, Box::pin(work))
     }
 
-    /// The only place where tasks of a factory are made (those of HTTP/2 connections are the client's): each one that runs is
+    /// The only place where tasks of a factory are made (those of connections are the client's): each one that runs is
     /// counted until it is gone, for the factory and for the informer whose `life` it is. One that waits for the start is not
     /// counted yet.
     pub(crate) fn spawn_for(&self, life: Option<Life>, work: Work) -> Option<AbortHandle> {

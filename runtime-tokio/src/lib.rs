@@ -83,8 +83,8 @@
 //! # Tasks
 //!
 //! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks:
-//! one per informer, one per request in flight, one per HTTP/2 connection, one per handler and worker. The tokio
-//! runtime needs its IO and time drivers (`enable_all`); one thread is enough.
+//! one per informer, one per request in flight, one per HTTP/2 connection, one while connections of HTTP/1.1 lie idle, one per
+//! handler and worker. The tokio runtime needs its IO and time drivers (`enable_all`); one thread is enough.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -129,7 +129,7 @@ pub use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
 pub use informer_core::store::{IndexError, IndexValue, IndexValues, Seen, Snapshot, Store};
 pub use informer_core::wire::{Limits, Request, Status};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
-pub use informer_runtime::api::{DEFAULT_TIMEOUT, Preconditions};
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, Deletion, Preconditions};
 pub use informer_runtime::config::{ConfigError, ConfigErrorKind, HttpVersion, Pings, Secret, TokenSource};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;

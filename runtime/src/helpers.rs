@@ -17,6 +17,7 @@ mod schedules;
 
 use crate::factory::{Life, Lives};
 use crate::guard::CatchUnwind;
+use crate::guard::section::{self, Held};
 use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
@@ -255,6 +256,7 @@ struct Parts<T> {
 
 impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
     fn help(&self, worker: usize) {
+        let _decoding = section::enter(Held::Decoding);
         loop {
             let from = self.next.fetch_add(self.part, Ordering::Relaxed);
             if from >= self.job.len() {

@@ -35,7 +35,7 @@ fn event(n: usize, number: usize) -> Commit<usize> {
 
 /// With the first list of so many objects.
 fn listed(objects: usize) -> Shared {
-    let store = Shared::new(SharedStore::new("numbers", 7));
+    let store = Shared::new(SharedStore::new(&"numbers".into(), 7, []));
     relist(&store, objects, 1);
     store
 }

@@ -162,7 +162,7 @@ fn a_server_that_is_set_back_ends_every_wait_with_an_error() {
 
 impl Hand {
     /// The watch has expired, and so has the list at our version; the newest state is an older one.
-    fn set_back(&mut self, version: &str, items: &[String]) {
+    pub(super) fn set_back(&mut self, version: &str, items: &[String]) {
         let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#;
         let watch = self.last.expect("a watch is open");
         let event = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");

@@ -189,6 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_an_incarnation_that_a_handler_was_never_told_of_is_the_end_of_the_one_that_it_has() {
+        let (first, second, last) = (at("u1", 1), at("u2", 5), at("u2", 6));
+        for end in [
+            Notification::Deleted { object: last, old: second.clone(), cause: Cause::Watch, final_state_known: true },
+            deleted(&second, false),
+        ] {
+            let mut ring = flagged(0);
+            ring.push_batch(&unseen(&first, &second));
+            ring.push(end);
+            let Some(Delivery::Notification(told)) = ring.pop() else { panic!("its object is gone") };
+            assert_eq!(told.to_string(), "deleted ns/a@1 (final state unknown)");
+            assert!([Some(told.object()), told.old()].map(|has| Obj::ptr_eq(has.unwrap(), &first)) == [true; 2]);
+            assert!(ring.pop().is_none());
+        }
+    }
+
+    #[test]
     fn a_recreation_that_waits_counts_as_two_until_it_is_merged() {
         let (first, second, third) = (at("u1", 1), at("u2", 5), at("u2", 6));
         let mut ring = flagged(4);

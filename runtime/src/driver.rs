@@ -508,7 +508,6 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 }
                 Output::Unwanted(objects) => objects.into_iter().for_each(drop_quietly),
                 Output::Notice(notice) => self.notice(&notice),
-                _ => unreachable!("every output of the core is carried out above"),
             }
         }
     }

@@ -487,7 +487,7 @@ impl<T> Deliveries<T> {
                 self.walk = Some(walk);
                 Found::Notification
             }
-            Some(_) => Found::Synced,
+            Some(Turn::Synced) => Found::Synced,
             None => {
                 (buffer.parked, buffer.unheard) = (true, 0);
                 Found::Empty(self.channel.signal.generation())

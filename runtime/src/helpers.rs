@@ -446,6 +446,17 @@ mod tests {
         wait_for_the_end(&helpers);
     }
 
+    #[test]
+    fn whoever_decodes_a_part_knows_that_an_informer_waits_for_it() {
+        let helpers = Arc::new(Helpers::of_tasks(2, Arc::default()));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok(section::inside(section::Level::Driven)));
+        let places: BTreeSet<_> =
+            list(200, &codec, &helpers).snapshot().iter().map(|place| (**place).clone()).collect();
+        let want = "a decoder, a transform or other code that an informer waits for".to_string();
+        assert_eq!(places, [Some(want)].into());
+        wait_for_the_end(&helpers);
+    }
+
     fn on_which_threads(objects: usize, helpers: &Arc<Helpers>) -> BTreeSet<String> {
         let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok::<ThreadId, _>(current().id()));
         list(objects, &codec, helpers).snapshot().iter().map(|object| format!("{:?}", **object)).collect()

@@ -13,8 +13,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
+/// The place, and the calls.
+type Armed = (&'static str, Box<dyn FnOnce()>);
+
 thread_local! {
-    static ARMED: RefCell<Option<(&'static str, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static ARMED: RefCell<Option<Armed>> = const { RefCell::new(None) };
 }
 
 /// Code of the user's runs at `place`. If the thread waits for that, it makes its calls, once.

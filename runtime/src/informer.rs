@@ -584,8 +584,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         if nanos == NEVER { None } else { self.0.shared.clock.at(Time::from_nanos(nanos)) }
     }
 
-    /// Reads the store under its lock: `f` must be short and must not call user code.
+    /// Reads the store under its lock: `f` must be short and must not call user code. It must read nothing but what it is
+    /// given: a lister may wait for whoever waits to write, who waits for `f`. What would change a cache or wait for one is
+    /// refused inside, as inside an index function.
     pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
+        let _store = section::enter(Held::Store(Arc::clone(&self.0.status.subject)));
         self.0.store.read(f)
     }
 

@@ -15,6 +15,9 @@
 //! ring merges, a flagged update is merged like any other one, so what waits may be an update from a first incarnation to a
 //! third, or an addition of the newest.
 //!
+//! Random histories of both forms, late or not, stand in `core/tests/recreated.rs` and beside rings in `model.rs`; what a
+//! running informer tells in `runtime/tests/drive/recreated.rs`.
+//!
 //! ```
 //! use informer_core::listener::{Batch, Cause, Delivery, Notification, Overflow, Recreated, Ring};
 //! use informer_core::{Key, Obj, Uid, Version};

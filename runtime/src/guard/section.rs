@@ -5,6 +5,7 @@
 //! Driven     the driver of an informer         its adapter; threads that decode for it    who waits for a version, a sync, an end
 //! Fed        the seat of one that is fed       who feeds it, or its adapter               who feeds it
 //! Changing   the writer of a cache             who commits, or adds or removes an index   the same
+//!            its store, for a look             a closure of `InformerHandle::read`        the same, and later readers
 //! ```
 //!
 //! They are taken in this order. While a thread has one, its user code may wait for nothing of that level or of one above
@@ -45,6 +46,8 @@ pub(crate) enum Held {
     Seat(Arc<str>),
     /// The writer of the cache of what is called `of`, while `doing`.
     Writer { of: Arc<str>, doing: &'static str },
+    /// The store of this informer, for a look.
+    Store(Arc<str>),
     /// An object, to which an index function is applied.
     IndexFunction,
 }
@@ -54,7 +57,7 @@ impl Held {
         match self {
             Held::Driver(_) | Held::Decoding => Level::Driven,
             Held::Seat(_) => Level::Fed,
-            Held::Writer { .. } | Held::IndexFunction => Level::Changing,
+            Held::Writer { .. } | Held::Store(_) | Held::IndexFunction => Level::Changing,
         }
     }
 }
@@ -68,6 +71,7 @@ impl fmt::Display for Held {
             Held::Writer { of, doing } => {
                 write!(f, "an index function or other code that the cache of {of} calls while {doing}")
             }
+            Held::Store(of) => write!(f, "a closure that reads the cache of {of} under its lock"),
             Held::IndexFunction => f.write_str("an index function"),
         }
     }

@@ -469,3 +469,21 @@ fn an_index_that_cannot_be_refused_with_an_error_panics() {
     ARMED.set(Some(("index function", Box::new(panics))));
     world.fed.informer.index("loud", |_| runs_and("index function"));
 }
+
+#[test]
+fn a_closure_under_the_lock_of_readers_is_refused_what_waits_for_that_lock() {
+    let world = World::running(false);
+    for informer in [&world.server, &world.fed.informer] {
+        informer.read(|_| {
+            for refused in [
+                informer.try_index("new", |_| 0).map(drop),
+                informer.remove_index("old"),
+                world.fed.feeder.apply(Change::Applied(loud("a", "2"))).map_err(Error::from),
+                world.other.feeder.list([], Version::new("2")).map_err(Error::from),
+            ] {
+                let Outcome::Refused(place) = Outcome::of(refused) else { panic!("it would wait for itself") };
+                assert!(place.starts_with("a closure that reads the cache of "), "{place}");
+            }
+        });
+    }
+}

@@ -223,6 +223,8 @@ pub struct DecodeJob {
     pub(crate) batch: RawBatch,
     /// What the store has of each item; inside for the few that a watch brings at a time.
     known: SmallVec<[Known; 8]>,
+    /// How many of them are not built, and their bytes.
+    unchanged: (usize, usize),
 }
 
 /// Which attempt of which informer a job belongs to: an answer for a stale attempt is dropped.
@@ -250,12 +252,13 @@ pub(crate) enum Trust {
 enum Known {
     No,
     Other(Slot),
+    /// At the same uid and version, which is enough: it stays.
     Same(Slot),
 }
 
 impl DecodeJob {
     pub(crate) fn new(ticket: Ticket, batch: RawBatch) -> Self {
-        DecodeJob { ticket, batch, known: SmallVec::new() }
+        DecodeJob { ticket, batch, known: SmallVec::new(), unchanged: (0, 0) }
     }
 
     /// How many items wait.
@@ -278,20 +281,37 @@ impl DecodeJob {
         self.batch.bytes_len()
     }
 
+    /// How many items are to be built: those that wait, but for what [`probe`](Self::probe) has found unchanged.
+    pub fn unbuilt(&self) -> usize {
+        self.len() - self.unchanged.0
+    }
+
+    /// The part of [`bytes`](Self::bytes) that these are: whether a batch is worth a thread.
+    pub fn unbuilt_bytes(&self) -> usize {
+        self.bytes() - self.unchanged.1
+    }
+
     /// Looks up every item in the store: what has the same uid and version need not be built again. Call it under the
     /// read lock; it runs no user code.
     pub fn probe<T>(&mut self, store: &Store<T>) {
+        let trusted = self.ticket.staged && self.ticket.trust == Trust::Versions;
+        let mut unchanged = (0, 0);
         self.known.clear();
         self.known.extend(self.batch.iter().map(|item| match store.slot_of(item.namespace, item.name) {
             None => Known::No,
             Some((slot, object)) => {
-                let same = self.ticket.staged
-                    && self.ticket.trust == Trust::Versions
+                let same = trusted
+                    && matches!(item.kind, ItemKind::Listed | ItemKind::Added)
                     && Obj::is_at(object, item.uid, item.version)
                     && !store.is_stale(slot);
-                if same { Known::Same(slot) } else { Known::Other(slot) }
+                if !same {
+                    return Known::Other(slot);
+                }
+                unchanged = (unchanged.0 + 1, unchanged.1 + item.bytes_len());
+                Known::Same(slot)
             }
         }));
+        self.unchanged = unchanged;
     }
 
     /// Builds what is new. Runs user code (deserialise, transform, index functions): call it under no lock.
@@ -362,8 +382,8 @@ fn decode_item<T>(
     guard: &dyn Guard,
 ) -> Item<T> {
     let (is_listed, known) = match known {
-        Known::Same(slot) if matches!(raw.kind, ItemKind::Listed | ItemKind::Added) => return Item::Unchanged(slot),
-        Known::Same(slot) | Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
+        Known::Same(slot) => return Item::Unchanged(slot),
+        Known::Other(slot) => (raw.kind == ItemKind::Listed, Some(slot)),
         Known::No => (raw.kind == ItemKind::Listed, None),
     };
     if !raw.has_key() {
@@ -687,6 +707,22 @@ mod tests {
 
     fn versions(decoded: &Decoded<DynamicObject>) -> Vec<&str> {
         decoded.items.iter().map(|item| item.version().unwrap().as_str()).collect()
+    }
+
+    #[test]
+    fn what_the_store_has_at_the_same_version_is_not_to_be_built() {
+        let (first, codec, mut store) = job(3);
+        for item in first.decode(&codec, &store.indexers(), &NoGuard).items {
+            store.upsert(item.into_object().expect("each was built"));
+        }
+        let (mut again, ..) = job(5);
+        assert_eq!((again.unbuilt(), again.unbuilt_bytes()), (5, again.bytes()), "the empty store has none");
+        again.probe(&store);
+        let new: usize = [3, 4].map(|at| again.batch.get(at).bytes_len()).iter().sum();
+        assert_eq!((again.len(), again.unbuilt(), again.unbuilt_bytes()), (5, 2, new));
+        let decoded = again.decode(&codec, &store.indexers(), &NoGuard);
+        let kept: Vec<bool> = decoded.items.iter().map(|item| matches!(item, Item::Unchanged(_))).collect();
+        assert_eq!(kept, [true, true, true, false, false]);
     }
 
     #[test]

@@ -23,16 +23,17 @@
 mod dial;
 pub(crate) mod http1;
 pub(crate) mod http2;
+mod pool;
 
 use bytes::Bytes;
 use dial::Dialer;
 use informer_core::wire::Head;
 use informer_runtime::config::{HttpVersion, TokenSource};
 use informer_runtime::fault::Fault;
-use informer_runtime::idle::Idle;
 use informer_runtime::outgoing::{MAX_SENDS, Outgoing, Unanswered};
 use informer_runtime::sync::{Arc, Mutex};
 use informer_runtime::{Config, Error};
+use pool::Pool;
 use std::future::Future;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -119,7 +120,7 @@ impl Lane {
 pub(crate) struct Connector {
     config: Arc<Config>,
     dialer: Dialer,
-    idle: Idle<http1::Connection>,
+    idle: Pool<http1::Connection>,
     watches: Lane,
     others: Lane,
     /// HTTP/2 connections that were retired and whose sockets may still be open.
@@ -139,7 +140,7 @@ impl Connector {
         Ok(Connector {
             config: Arc::new(config),
             dialer,
-            idle: Idle::default(),
+            idle: Pool::default(),
             watches: Lane::default(),
             others: Lane::default(),
             closing: Mutex::default(),

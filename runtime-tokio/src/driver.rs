@@ -23,7 +23,7 @@ use informer_runtime::fault::Fault;
 use informer_runtime::guard::guarded;
 use informer_runtime::outgoing::Outgoing;
 use informer_runtime::sync::Arc;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -31,7 +31,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::sleep_until;
 
-/// Events that wait for a driver: 4 MiB of a body.
+/// Events that wait for a driver: 4 MiB of a body. Half of them it has taken, so that a reader fills the other half meanwhile
+/// and is woken once for all that were taken.
 const INBOX: usize = 64;
 
 /// Bytes of bodies after which a driver lets other tasks run.
@@ -39,6 +40,51 @@ const STRETCH: usize = 256 * 1024;
 
 /// An event on its way. On the heap, for the channel keeps room for 32 while none waits.
 type Report = Box<Event>;
+
+/// What has come and the driver has not handled, in its order.
+struct Inbox {
+    channel: mpsc::Receiver<Report>,
+    taken: VecDeque<Report>,
+    /// All that the channel holds was taken: a reader waited for room, and was woken by this task.
+    was_full: bool,
+}
+
+impl Inbox {
+    fn new() -> (mpsc::Sender<Report>, Self) {
+        let (events, channel) = mpsc::channel(INBOX / 2);
+        (events, Inbox { channel, taken: VecDeque::new(), was_full: false })
+    }
+
+    /// The next event, if one is there.
+    fn next(&mut self) -> Option<Report> {
+        if self.taken.is_empty() {
+            while self.taken.len() < INBOX / 2
+                && let Ok(event) = self.channel.try_recv()
+            {
+                self.taken.push_back(event);
+            }
+            self.was_full |= self.taken.len() == INBOX / 2;
+        }
+        self.taken.pop_front()
+    }
+
+    /// The next part of this body, if it is there and the next thing.
+    fn next_part(&mut self, of: RequestId) -> Option<Report> {
+        let event = self.next()?;
+        match &*event {
+            Event::Body(id, _) if *id == of => Some(event),
+            Event::Body(..) | Event::Connected(_) | Event::Head(..) | Event::End(..) => {
+                self.taken.push_front(event);
+                None
+            }
+        }
+    }
+
+    /// Nothing is there: what was needed for much is let go of.
+    fn rest(&mut self) {
+        self.taken = VecDeque::new();
+    }
+}
 
 /// What the task of a request reports.
 enum Event {
@@ -64,7 +110,7 @@ impl Drop for Flight {
 pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
     let core = &runtime.core;
     let clock = core.clock();
-    let (events, mut inbox) = mpsc::channel::<Report>(INBOX);
+    let (events, mut inbox) = Inbox::new();
     let mut flights: BTreeMap<RequestId, Flight> = BTreeMap::new();
     let mut event: Option<Report> = None;
     let mut started = false;
@@ -85,12 +131,12 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
             Some(Event::Body(id, bytes)) => {
                 let mut gathered = bytes.len();
                 informer.handle(now, IoEvent::Body(id, &bytes));
-                while gathered < GATHER {
-                    event = inbox.try_recv().ok();
-                    let Some(Event::Body(id, bytes)) = event.as_deref() else { break };
+                while gathered < GATHER
+                    && let Some(part) = inbox.next_part(id)
+                    && let Event::Body(_, bytes) = *part
+                {
                     gathered += bytes.len();
-                    informer.handle(now, IoEvent::Body(*id, bytes));
-                    event = None;
+                    informer.handle(now, IoEvent::Body(id, &bytes));
                 }
                 stretch += gathered;
             }
@@ -120,17 +166,22 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
         if informer.is_stopped() {
             return;
         }
-        event = event.or_else(|| inbox.try_recv().ok());
+        event = inbox.next();
+        if std::mem::take(&mut inbox.was_full) {
+            stretch = 0;
+            part_ways().await;
+        }
         // An inbox that is empty may be so only because the reader waits behind this task.
         if event.is_none() || stretch >= STRETCH {
             stretch = 0;
             yield_now().await;
-            event = event.or_else(|| inbox.try_recv().ok());
+            event = event.or_else(|| inbox.next());
         }
         if event.is_some() {
             continue;
         }
         informer.rest();
+        inbox.rest();
         let mut woken = pin!(core.wake().past(seen));
         let mut due = pin!(async {
             match deadline.and_then(|deadline| clock.instant(deadline)) {
@@ -138,7 +189,7 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
                 None => pending().await,
             }
         });
-        event = poll_fn(|cx| match inbox.poll_recv(cx) {
+        event = poll_fn(|cx| match inbox.channel.poll_recv(cx) {
             Poll::Ready(event) => Poll::Ready(event),
             Poll::Pending if woken.as_mut().poll(cx).is_ready() || due.as_mut().poll(cx).is_ready() => {
                 Poll::Ready(None)
@@ -147,6 +198,21 @@ pub(crate) async fn drive(runtime: Arc<Inner>, mut informer: Box<dyn Drive>) {
         })
         .await;
     }
+}
+
+/// Lets the reader run that this task has woken, and goes on beside it. A task that is woken by another one waits for that
+/// to end its turn, and no other thread can take it: the two would share one thread, however many there are. One that wakes
+/// itself is queued where an idle thread finds it, which [`yield_now`] avoids.
+async fn part_ways() {
+    let mut parted = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut parted, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn pause(flights: &BTreeMap<RequestId, Flight>, id: RequestId, paused: bool) {
@@ -225,7 +291,6 @@ mod tests {
     use informer_core::time::Time;
     use informer_core::wire::Verb;
     use informer_runtime::sync::Mutex;
-    use std::collections::VecDeque;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -257,6 +322,89 @@ mod tests {
         fn is_stopped(&self) -> bool {
             self.0.lock().stopped
         }
+    }
+
+    /// A part of a body, told from others by its length.
+    fn part(of: u64, bytes: usize) -> Report {
+        Box::new(Event::Body(RequestId(of), Bytes::from(vec![b'x'; bytes])))
+    }
+
+    fn length(report: Option<Report>) -> Option<usize> {
+        match *report? {
+            Event::Body(_, bytes) => Some(bytes.len()),
+            Event::Connected(_) | Event::Head(..) | Event::End(..) => None,
+        }
+    }
+
+    /// Sends parts of lengths from `next` on until there is no room; how many there was room for.
+    fn fill(events: &mpsc::Sender<Report>, next: &mut usize) -> usize {
+        let before = *next;
+        while events.try_send(part(1, *next)).is_ok() {
+            *next += 1;
+        }
+        *next - before
+    }
+
+    #[test]
+    fn what_a_driver_has_taken_makes_room_at_once_and_all_that_waits_is_bounded_and_in_order() {
+        let (events, mut inbox) = Inbox::new();
+        let (mut sent, mut seen) = (1, 1);
+        assert!(inbox.next().is_none() && !inbox.was_full);
+        assert_eq!(fill(&events, &mut sent), INBOX / 2);
+        for _ in 0..3 {
+            assert_eq!(length(inbox.next()), Some(seen));
+            assert!(std::mem::take(&mut inbox.was_full), "a reader may wait");
+            assert_eq!(fill(&events, &mut sent), INBOX / 2, "all that was taken, not the one that was handled");
+            seen += 1;
+            for _ in 1..INBOX / 2 {
+                assert_eq!(length(inbox.next()), Some(seen));
+                assert!(!inbox.was_full && fill(&events, &mut sent) == 0);
+                seen += 1;
+            }
+        }
+        for at in seen..sent {
+            assert_eq!(length(inbox.next()), Some(at));
+        }
+        assert!(inbox.next().is_none());
+    }
+
+    #[test]
+    fn parts_of_one_body_are_given_together_and_what_comes_between_keeps_its_place() {
+        let (events, mut inbox) = Inbox::new();
+        for report in [part(1, 1), part(1, 2), part(2, 3), Box::new(Event::Connected(RequestId(1))), part(1, 4)] {
+            assert!(events.try_send(report).is_ok());
+        }
+        let first = RequestId(1);
+        assert_eq!(length(inbox.next_part(first)), Some(1));
+        assert_eq!(length(inbox.next_part(first)), Some(2));
+        assert!(inbox.next_part(first).is_none(), "another body's");
+        assert_eq!(length(inbox.next()), Some(3));
+        assert!(inbox.next_part(first).is_none(), "no body's");
+        assert!(matches!(inbox.next().as_deref(), Some(Event::Connected(_))));
+        assert_eq!(length(inbox.next_part(first)), Some(4));
+        assert!(inbox.next_part(first).is_none());
+    }
+
+    /// Each waits for the other: on one thread that would never end.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_driver_and_the_reader_that_it_has_woken_run_side_by_side() {
+        let both = Arc::new(std::sync::Barrier::new(2));
+        let (woken, wakes) = tokio::sync::oneshot::channel();
+        let (waiting, waits) = tokio::sync::oneshot::channel();
+        let other = Arc::clone(&both);
+        let reader = tokio::spawn(async move {
+            waiting.send(()).unwrap();
+            wakes.await.unwrap();
+            other.wait();
+        });
+        waits.await.unwrap();
+        let driver = tokio::spawn(async move {
+            woken.send(()).unwrap();
+            part_ways().await;
+            both.wait();
+        });
+        driver.await.unwrap();
+        reader.await.unwrap();
     }
 
     async fn until(what: &str, ready: impl Fn() -> bool) {

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Steps of a synchronous handler before its thread is given back, so that many handlers share few threads: a step is one
 /// delivery, or the few that were claimed together.
@@ -94,7 +94,7 @@ impl Inner {
         self.spawn_for(None, Box::pin(work))
     }
 
-    /// The only place where tasks of a factory are made (those of HTTP/2 connections are the client's): each one that runs is
+    /// The only place where tasks of a factory are made (those of connections are the client's): each one that runs is
     /// counted until it is gone, for the factory and for the informer whose `life` it is. One that waits for the start is not
     /// counted yet.
     pub(crate) fn spawn_for(&self, life: Option<Life>, work: Work) -> Option<AbortHandle> {
@@ -330,13 +330,17 @@ impl Factory {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime. The runtime needs its IO and time drivers (`enable_all`).
+    /// Outside a tokio runtime, and in one without a time driver: it is built with `enable_time`, or `enable_all`. Nothing has
+    /// started then. Without an IO driver (`enable_io`) informers start, and each request of theirs fails.
+    #[track_caller]
     pub fn start(&self) {
         let Ok(handle) = Handle::try_current() else {
             panic!(
                 "Factory::start was called outside a tokio runtime: call it from async code, or under Runtime::enter"
             )
         };
+        // Drivers wait for deadlines. Only a timer tells whether there can be one: tokio panics here, and names the way out.
+        drop(sleep(Duration::ZERO));
         let waiting = {
             let mut tasks = self.inner().tasks.lock();
             match &mut *tasks {

@@ -24,8 +24,8 @@ use crate::sync::{Arc, Condvar, Mutex, thread};
 use informer_core::Obj;
 use informer_core::decode::{Codec, DecodeJob, Decoded, DecodedPart, Indexers};
 
-/// A smaller batch is decoded by its driver alone: waking a thread takes tens of microseconds, and so does decoding the
-/// half of this.
+/// A batch in which less is to be built is decoded by its driver alone: waking a thread takes tens of microseconds, and so
+/// does decoding the half of this. A list of unchanged objects wakes nobody.
 const SHARED_BYTES: usize = 16 * 1024;
 
 /// Into how many parts a batch is divided, at least. More make the wait for the last one shorter, fewer are cheaper to hand
@@ -110,9 +110,9 @@ impl Helpers {
         indexers: &Indexers<T>,
         replaced: Vec<Obj<T>>,
     ) -> Decoded<T> {
-        if self.most == 0 || job.len() < 2 || job.bytes() < SHARED_BYTES {
+        if self.most == 0 || job.unbuilt() < 2 || job.unbuilt_bytes() < SHARED_BYTES {
             replaced.into_iter().for_each(drop_quietly);
-            make_room(&job, job.len());
+            make_room(&job, job.unbuilt());
             return job.decode(codec, indexers, &CatchUnwind);
         }
         let (codec, indexers) = (codec.clone(), indexers.clone());
@@ -364,7 +364,7 @@ mod tests {
     use informer_core::store::Store;
     use informer_core::time::Time;
     use informer_core::wire::{Head, RequestId};
-    use informer_core::{DynamicObject, Resource};
+    use informer_core::{DynamicObject, Resource, Version};
     use std::collections::BTreeSet;
     use std::sync::Barrier;
     use std::thread::{ThreadId, current};
@@ -375,6 +375,24 @@ mod tests {
 
     /// Reads a list of `objects` widgets, each of 1 KiB, and gives the store.
     pub(super) fn list<T: Send + Sync + 'static>(objects: usize, codec: &Codec<T>, helpers: &Arc<Helpers>) -> Store<T> {
+        relist(Store::new(7), objects, codec, helpers)
+    }
+
+    /// A store that has the same objects, for another machine.
+    fn preloaded<T: Send + Sync + 'static>(from: &Store<T>) -> Store<T> {
+        let mut store = Store::new(7);
+        let left = store.preload(from.snapshot().iter().cloned(), Version::new("9"));
+        assert_eq!(left.len(), 0);
+        store
+    }
+
+    /// The same for a store that was preloaded with some of them.
+    fn relist<T: Send + Sync + 'static>(
+        mut store: Store<T>,
+        objects: usize,
+        codec: &Codec<T>,
+        helpers: &Arc<Helpers>,
+    ) -> Store<T> {
         let item = |n: usize| {
             let pad = "x".repeat(1024);
             format!(r#"{{"metadata":{{"name":"w{n:04}","uid":"u","resourceVersion":"{n}"}},"pad":"{pad}"}}"#)
@@ -384,7 +402,8 @@ mod tests {
 
         let mut config = InformerConfig::new(widgets());
         config.reflector.strategy = ListStrategy::Paged;
-        let (mut machine, mut store) = (Informer::new(config, 7), Store::new(7));
+        config.preloaded = (!store.is_empty()).then(|| store.version().to_version());
+        let mut machine = Informer::new(config, 7);
         let (id, head) = (RequestId(1), Head::new(200));
         let inputs = [
             Input::Start,
@@ -467,6 +486,21 @@ mod tests {
         let helpers = Arc::new(Helpers::new(3, Arc::default()));
         assert_eq!(on_which_threads(10, &helpers), [format!("{:?}", current().id())].into());
         assert_eq!(helpers.lives.count(), 0);
+    }
+
+    #[test]
+    fn a_list_of_which_little_is_to_be_built_starts_no_thread_however_large_it_is() {
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok::<ThreadId, _>(current().id()));
+        let none = Arc::new(Helpers::new(0, Arc::default()));
+        for helpers in [Helpers::new(3, Arc::default()), Helpers::of_tasks(3, Arc::default())] {
+            let helpers = Arc::new(helpers);
+            let store = relist(preloaded(&list(200, &codec, &none)), 210, &codec, &helpers);
+            assert_eq!((store.len(), helpers.lives.count()), (210, 0));
+            // Two hundred more are worth one.
+            assert_eq!(relist(preloaded(&store), 410, &codec, &helpers).len(), 410);
+            assert_ne!(helpers.lives.count(), 0);
+            wait_for_the_end(&helpers);
+        }
     }
 
     #[test]

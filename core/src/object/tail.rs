@@ -1,9 +1,11 @@
 //! The bytes behind the value of an [`Obj`](super::Obj): who it is, in the allocation of the value itself.
 //!
 //! ```text
-//! short   maker │ length of the key (2) │ uid (16)                       │ key │ version
-//! long    maker │ 0xffff                │ lengths of key and uid (4 + 4) │ uid │ key │ version
+//! short   maker │ length of the key (2) │ key │ uid (16) │ version
+//! long    maker │ 0xffff                │ lengths of key and uid (4 + 4) │ key │ uid │ version
 //! ```
+//!
+//! The key comes first: who looks for it mostly reads one line of memory.
 //!
 //! Short is what API servers send: a canonical UUID, and a key of two names of at most 253 bytes. Anything else is long:
 //! a key of 65,535 bytes or more, or another uid. Nothing is cut: lengths that do not fit are refused. What is left
@@ -31,11 +33,17 @@ pub(super) fn write(maker: u8, namespace: &str, name: &str, uid: UidRef<'_>, ver
     let slash = usize::from(!namespace.is_empty());
     let key = namespace.len() + slash + name.len();
     let short = u16::try_from(key).ok().filter(|length| *length != LONG);
+    let push_key = |tail: &mut Buffer| {
+        for part in [namespace.as_bytes(), &b"/"[..slash], name.as_bytes()] {
+            tail.extend_from_slice(part);
+        }
+    };
     tail.push(maker);
     match (short, uid.as_uuid()) {
         (Some(length), Some(uuid)) => {
             tail.reserve_exact(2 + uuid.len() + key + version.len());
             tail.extend_from_slice(&length.to_le_bytes());
+            push_key(&mut tail);
             tail.extend_from_slice(&uuid);
         }
         (_, _) => {
@@ -46,12 +54,10 @@ pub(super) fn write(maker: u8, namespace: &str, name: &str, uid: UidRef<'_>, ver
             tail.reserve_exact(2 + 8 + printed.len() + key + version.len());
             tail.extend_from_slice(&LONG.to_le_bytes());
             tail.extend_from_slice(lengths.as_flattened());
+            push_key(&mut tail);
             tail.extend_from_slice(&printed);
         }
     }
-    tail.extend_from_slice(namespace.as_bytes());
-    tail.extend_from_slice(&b"/"[..slash]);
-    tail.extend_from_slice(name.as_bytes());
     tail.extend_from_slice(version.as_bytes());
     tail
 }
@@ -78,8 +84,8 @@ impl<'a> Tail<'a> {
         if length == LONG {
             return Tail::read_long(rest);
         }
-        let (uuid, texts) = rest.split_first_chunk::<16>().expect(WHOLE);
-        let (key, version) = texts.split_at(length.into());
+        let (key, rest) = rest.split_at(length.into());
+        let (uuid, version) = rest.split_first_chunk::<16>().expect(WHOLE);
         Tail { uid: Uid::Uuid(uuid), key, version }
     }
 
@@ -87,8 +93,8 @@ impl<'a> Tail<'a> {
     fn read_long(rest: &'a [u8]) -> Self {
         let (key, rest) = rest.split_first_chunk::<4>().expect(WHOLE);
         let (uid, rest) = rest.split_first_chunk::<4>().expect(WHOLE);
-        let (uid, texts) = rest.split_at(u32::from_le_bytes(*uid) as usize);
-        let (key, version) = texts.split_at(u32::from_le_bytes(*key) as usize);
+        let (key, rest) = rest.split_at(u32::from_le_bytes(*key) as usize);
+        let (uid, version) = rest.split_at(u32::from_le_bytes(*uid) as usize);
         Tail { uid: Uid::Text(uid), key, version }
     }
 

@@ -13,7 +13,30 @@ pub const NAMESPACE: &str = "namespace";
 /// What the name of a label index begins with; the label follows.
 pub const LABEL_PREFIX: &str = "label:";
 
-type Function<T> = dyn Fn(&Obj<T>) -> Values + Send + Sync;
+/// What computes the values of an object.
+enum Function<T> {
+    /// Nothing: the store reads the key.
+    Nothing,
+    /// A label is looked at where it lies.
+    Label(for<'a> fn(&'a T, &str) -> Option<&'a str>),
+    Made(Arc<dyn Fn(&Obj<T>) -> Values + Send + Sync>),
+}
+
+impl<T> Clone for Function<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Function::Nothing => Function::Nothing,
+            Function::Label(read) => Function::Label(*read),
+            Function::Made(function) => Function::Made(function.clone()),
+        }
+    }
+}
+
+/// The values of an object in one index; that of a label lies in the object.
+pub(crate) enum Lent<'a> {
+    One(Option<&'a str>),
+    Made(Values),
+}
 
 /// Where the values of an index come from. Listers use the two kinds whose meaning they know.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +54,7 @@ pub struct IndexDef<T> {
     name: Arc<str>,
     source: Source,
     value_type: ValueType,
-    function: Arc<Function<T>>,
+    function: Function<T>,
 }
 
 impl<T> Clone for IndexDef<T> {
@@ -55,7 +78,7 @@ impl<T> IndexDef<T> {
             name: name.into(),
             source: Source::Function,
             value_type: ValueType::of::<V::Value>(),
-            function: Arc::new(move |object| function(object).into_values()),
+            function: Function::Made(Arc::new(move |object| function(object).into_values())),
         }
     }
 
@@ -66,8 +89,7 @@ impl<T> IndexDef<T> {
             name: NAMESPACE.into(),
             source: Source::Namespace,
             value_type: ValueType::of::<String>(),
-            // The store reads the key.
-            function: Arc::new(|_| Values::new()),
+            function: Function::Nothing,
         }
     }
 
@@ -90,7 +112,19 @@ impl<T> IndexDef<T> {
 
     /// The values that the store cannot read from the key.
     pub(crate) fn values(&self, object: &Obj<T>) -> Values {
-        (self.function)(object)
+        match self.lend(object) {
+            Lent::One(value) => value.into_iter().map(ValueText::from).collect(),
+            Lent::Made(values) => values,
+        }
+    }
+
+    /// The same, for who uses them while the object stays where it is.
+    pub(crate) fn lend<'a>(&self, object: &'a Obj<T>) -> Lent<'a> {
+        match (&self.function, &self.source) {
+            (Function::Label(read), Source::Label(label)) => Lent::One(read(object, label)),
+            (Function::Made(function), _) => Lent::Made(function(object)),
+            (Function::Nothing | Function::Label(_), _) => Lent::One(None),
+        }
     }
 }
 
@@ -116,17 +150,11 @@ impl<T: Object> IndexDef<T> {
     /// assert_eq!(store.by_index("label:app", "shop").unwrap().len(), 1);
     /// ```
     pub fn label(label: &str) -> Self {
-        let of: Arc<str> = label.into();
-        let source = Source::Label(of.clone());
-        let function = move |object: &Obj<T>| match object.metadata().label(&of) {
-            Some(value) => Values::from_buf([ValueText::from(value)]),
-            None => Values::new(),
-        };
         IndexDef {
             name: format!("{LABEL_PREFIX}{label}").into(),
-            source,
+            source: Source::Label(label.into()),
             value_type: ValueType::of::<String>(),
-            function: Arc::new(function),
+            function: Function::Label(|object, label| object.metadata().label(label)),
         }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Invariants, asserted by `check`: buckets and numbers mirror each other (I7); no bucket in the table is empty.
 
-use super::def::{IndexDef, Source};
+use super::def::{IndexDef, Lent, Source};
 use super::postings::{self, Postings};
 use super::slots::Slot;
 use super::value::{ValueText, ValueType};
@@ -94,6 +94,15 @@ impl Index {
         match self.source {
             Source::Namespace => {} // the key is the same
             Source::Function | Source::Label(_) => self.set(slot, values.iter().map(ValueText::as_bytes)),
+        }
+    }
+
+    /// The same with values that lie in the object or were computed just now.
+    pub(crate) fn change_to(&mut self, slot: Slot, values: &Lent<'_>) {
+        match (&self.source, values) {
+            (Source::Namespace, _) => {} // the key is the same
+            (Source::Function | Source::Label(_), Lent::One(value)) => self.set(slot, value.map(str::as_bytes)),
+            (Source::Function | Source::Label(_), Lent::Made(values)) => self.change(slot, values),
         }
     }
 

@@ -45,7 +45,7 @@ pub use slots::{Slot, Snapshot};
 pub use staged::Staged;
 pub use value::{IndexValue, IndexValues, ValueText, Values};
 
-pub(crate) use def::Source;
+pub(crate) use def::{Lent, Source};
 pub(crate) use index::Index;
 pub(crate) use slots::{Part, chunks_of};
 
@@ -501,11 +501,22 @@ impl<T> Store<T> {
 
     /// Puts an object in by hand: for a store without an informer. Gives back what was there.
     pub fn upsert(&mut self, object: Obj<T>) -> Option<Obj<T>> {
-        let fresh = self.indexers.fresh(object);
-        let known = self.find_bytes(Obj::key_bytes(&fresh.object));
-        let old = self.put(known, fresh);
+        // Looked up first: what that reads of memory is on its way while values are computed.
+        let Some(slot) = self.find_bytes(Obj::key_bytes(&object)) else {
+            let fresh = self.indexers.fresh(object);
+            self.put(None, fresh);
+            self.check();
+            return None;
+        };
+        // Index functions may panic: all of them have run before anything changes.
+        let values: SmallVec<[Lent<'_>; 3]> = self.indexers.list.iter().map(|index| index.lend(&object)).collect();
+        self.indexes.iter_mut().zip(&values).for_each(|(index, values)| index.change_to(slot, values));
+        drop(values);
+        self.stale.remove(slot);
+        self.revision += 1;
+        let old = self.slots.replace(slot, object);
         self.check();
-        old
+        Some(old)
     }
 
     /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
@@ -913,6 +924,23 @@ mod tests {
         );
         assert_eq!(store.slot_of("web", "b").map(|(slot, _)| slot), known, "the place was used again");
         assert_eq!((store.len(), store.version().as_str()), (2, "6"));
+    }
+
+    #[test]
+    fn an_index_function_that_panics_in_an_upsert_leaves_all_as_it_was() {
+        let mut store = Store::<u32>::new(7);
+        store.add_index(IndexDef::new("parity", |n| if **n % 2 == 0 { "even" } else { "odd" })).unwrap();
+        store.add_index(IndexDef::new("small", |n| if **n < 9 { "yes" } else { panic!("{} is large", **n) })).unwrap();
+        let of = |n| Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new("1"), n);
+        store.upsert(of(2));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.upsert(of(9))));
+        assert!(panicked.is_err());
+        let holds =
+            |store: &Store<u32>, index, value| store.by_index(index, value).unwrap().map(|n| **n).collect::<Vec<_>>();
+        assert_eq!((holds(&store, "parity", "even"), holds(&store, "small", "yes")), (vec![2], vec![2]));
+        assert!(holds(&store, "parity", "odd").is_empty());
+        assert_eq!(store.upsert(of(3)).map(|old| *old), Some(2));
+        assert_eq!((holds(&store, "parity", "odd"), holds(&store, "small", "yes")), (vec![3], vec![3]));
     }
 
     #[test]

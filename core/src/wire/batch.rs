@@ -205,6 +205,11 @@ pub struct RawItem<'a> {
 }
 
 impl RawItem<'_> {
+    /// What it adds to [`RawBatch::bytes_len`], but for its texts with escapes.
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.json.len() + size_of::<Entry>()
+    }
+
     /// Which object this is. `None` if it has no name, or if a slash in a name would make its key another one's.
     pub fn key(&self) -> Option<Key> {
         self.has_key().then(|| Key::new(self.namespace, self.name))

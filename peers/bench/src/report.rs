@@ -72,12 +72,14 @@ pub struct Bound {
     /// What that is divided by: the least of these; by nothing if there is none.
     by: Vec<(&'static str, usize)>,
     better: Better,
+    /// What does less than anybody whom this may bind can do.
+    least: Option<(&'static str, usize)>,
 }
 
 impl Bound {
     /// Binds the ratio of two medians, each named by side and row.
     pub fn new(what: &'static str, ours: (&'static str, usize), by: (&'static str, usize), better: Better) -> Self {
-        Bound { what, ours, by: vec![by], better }
+        Bound { what, ours, by: vec![by], better, least: None }
     }
 
     /// Binds the ratio of a median and the least of others: the better of several peers, where less is better.
@@ -92,13 +94,21 @@ impl Bound {
         better: Better,
     ) -> Self {
         assert!(!others.is_empty(), "{what}: a ratio needs something to divide by");
-        Bound { what, ours, by: others.to_vec(), better }
+        Bound { what, ours, by: others.to_vec(), better, least: None }
     }
 
     /// Binds a median by itself, in the unit of its row: for what is the same on every machine, such as bytes and counts,
     /// or is promised as it stands.
     pub fn absolute(what: &'static str, ours: (&'static str, usize), better: Better) -> Self {
-        Bound { what, ours, by: Vec::new(), better }
+        Bound { what, ours, by: Vec::new(), better, least: None }
+    }
+
+    /// The same, with what does the least work of this kind that there can be. The report says where that would miss the
+    /// bound too; it is judged no otherwise.
+    #[must_use]
+    pub fn over(mut self, least: (&'static str, usize)) -> Self {
+        self.least = Some(least);
+        self
     }
 }
 
@@ -123,6 +133,8 @@ struct Judged<'a> {
     by: Option<(&'static str, Option<f64>)>,
     ratio: Option<f64>,
     holds: bool,
+    /// The ratio of what does the least, if that is not good enough either.
+    out_of_reach: Option<f64>,
 }
 
 impl Report {
@@ -149,7 +161,16 @@ impl Report {
         let (value, by) = (self.median(ours.0, ours.1), self.beside(bound));
         let ratio = value.zip(by.and_then(|(_, by)| by)).map(|(value, by)| value / by);
         let judged = if by.is_some() { ratio } else { value };
-        Judged { bound, value, by, ratio, holds: judged.is_some_and(|judged| better.accepts(judged)) }
+        let least = bound.least.and_then(|(side, row)| self.median(side, row));
+        let least = least.zip(by.and_then(|(_, by)| by)).map(|(least, by)| least / by);
+        Judged {
+            bound,
+            value,
+            by,
+            ratio,
+            holds: judged.is_some_and(|judged| better.accepts(judged)),
+            out_of_reach: least.filter(|least| !better.accepts(*least)),
+        }
     }
 
     /// The least of what a bound is set beside. One that has no number leaves none to the bound: it may have been less.
@@ -179,7 +200,7 @@ impl Report {
         }
         text.push_str("\n\n| bound | side | is | beside | ratio | must be | holds |\n|---|---|---:|---:|---:|---|---|");
         for judged in self.judged() {
-            let Judged { bound, value, by, ratio, holds } = judged;
+            let Judged { bound, value, by, ratio, holds, out_of_reach: _ } = judged;
             let (value, ratio) = (shown(value), shown(ratio));
             let yes = if holds { "yes" } else { "**NO**" };
             let beside = by.map_or_else(|| shown(None), |(side, by)| format!("{side} {}", shown(by)));
@@ -190,6 +211,13 @@ impl Report {
             );
         }
         text.push('\n');
+        for Judged { bound, out_of_reach, .. } in self.judged() {
+            if let (Some(ratio), Some((side, _))) = (out_of_reach, bound.least) {
+                let (ratio, must) = (shown(Some(ratio)), bound.better);
+                let _ =
+                    write!(text, "\n{}: out of reach in this run. {side} comes to {ratio}, not {must}.", bound.what);
+            }
+        }
         text
     }
 
@@ -213,7 +241,7 @@ impl Report {
                 json!({
                     "bound": bound.what, "side": bound.ours.0, "value": judged.value, "beside": beside.0,
                     "besideValue": beside.1.flatten(), "ratio": judged.ratio, "must": bound.better.to_string(),
-                    "holds": judged.holds,
+                    "holds": judged.holds, "outOfReach": judged.out_of_reach,
                 })
             })
             .collect();
@@ -299,6 +327,20 @@ mod tests {
         assert!(report.markdown().contains("| at most 9 | us | 9.00 | – | – | at most 9 | yes |"));
         report.bounds = vec![Bound::absolute("nobody", ("nobody", 0), Better::AtMost(9.0))];
         assert!(!report.holds());
+    }
+
+    #[test]
+    fn a_bound_that_the_least_work_misses_is_called_out_of_reach_and_judged_as_before() {
+        let mut report = report(&[Some(3.0)], Better::AtMost(1.0));
+        report.sides.push(Side { name: "bare", values: vec![vec![Some(2.5)]] });
+        let over = |least| Bound::new("quick", ("us", 0), ("them", 0), Better::AtMost(1.0)).over(least);
+        report.bounds = vec![over(("bare", 0))];
+        assert!(report.markdown().ends_with("\nquick: out of reach in this run. bare comes to 1.25, not at most 1."));
+        assert_eq!((report.holds(), &report.json()["bounds"][0]["outOfReach"]), (false, &json!(1.25)));
+        report.sides[2].values = vec![vec![Some(2.0)]];
+        assert!(report.markdown().ends_with("| **NO** |\n"), "within reach, and missed");
+        report.bounds = vec![over(("nobody", 0))];
+        assert_eq!(report.json()["bounds"][0]["outOfReach"], Value::Null);
     }
 
     #[test]

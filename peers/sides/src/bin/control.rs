@@ -79,6 +79,8 @@ fn store(objects: usize) -> Figures {
     let get = getter(&table, &numbers);
     mean_ns(objects, &get);
     figures.set("get", mean_ns(3 * CALLS, get));
+    let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
+    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[&keys[turn % keys.len()]].1[20]));
     figures
 }
 

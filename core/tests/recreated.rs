@@ -86,10 +86,8 @@ fn expected(recreated: Recreated, before: &There, after: &There, end_was_seen: O
 }
 
 fn tell(ring: &mut Ring<()>, most: usize) -> Vec<Notification<()>> {
-    let told = std::iter::from_fn(|| ring.pop()).filter_map(|delivery| match delivery {
-        Delivery::Notification(notification) => Some(notification),
-        _ => None,
-    });
+    let told = std::iter::from_fn(|| ring.pop())
+        .filter_map(|delivery| if let Delivery::Notification(told) = delivery { Some(told) } else { None });
     told.take(most).collect()
 }
 
@@ -110,9 +108,10 @@ impl Late {
     fn take(&mut self, most: usize) {
         for told in tell(&mut self.ring, most) {
             let of = |object: &Obj<()>| (object.uid().to_string(), object.version().to_string());
-            let had = match &told {
-                Notification::Deleted { .. } => self.has.remove(&told.key().to_string()),
-                _ => self.has.insert(told.key().to_string(), of(told.object())),
+            let had = if matches!(told, Notification::Deleted { .. }) {
+                self.has.remove(&told.key().to_string())
+            } else {
+                self.has.insert(told.key().to_string(), of(told.object()))
             };
             assert_eq!(had, told.old().map(of), "{told}: its old is what this handler was told last");
             let is_another = had.is_some_and(|(uid, _)| uid != told.object().uid().to_string());

@@ -13,13 +13,15 @@ pub const NAMESPACE: &str = "namespace";
 /// What the name of a label index begins with; the label follows.
 pub const LABEL_PREFIX: &str = "label:";
 
+type Making<T> = dyn Fn(&Obj<T>) -> Values + Send + Sync;
+
 /// What computes the values of an object.
 enum Function<T> {
     /// Nothing: the store reads the key.
     Nothing,
     /// A label is looked at where it lies.
     Label(for<'a> fn(&'a T, &str) -> Option<&'a str>),
-    Made(Arc<dyn Fn(&Obj<T>) -> Values + Send + Sync>),
+    Made(Arc<Making<T>>),
 }
 
 impl<T> Clone for Function<T> {

@@ -9,6 +9,12 @@
 //! ```
 //!
 //! [`informer`] joins the left half and shows a whole life by hand; [`controller`] does the same for the right half.
+//!
+//! # Codes
+//!
+//! Documentation and tests name rules by short codes: `I` the invariants of caches and queues, `C` and `W` rules of list and
+//! watch, `B` bugs from production, traps of client-go. The section "What the codes mean" of the repository's ARCHITECTURE.md
+//! lists the invariants, and `conformance/rules.tsv` the others, each with what shows it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -28,7 +28,7 @@ use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Preconditions};
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Deletion, Preconditions};
 use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -152,7 +152,7 @@ impl Client {
     /// # Errors
     ///
     /// As there.
-    pub fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+    pub fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
         self.api::<T>().delete(key, preconditions)
     }
 
@@ -278,15 +278,31 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?)
     }
 
-    /// Deletes an object; finalizers may keep it for a while.
+    /// Deletes an object if the preconditions hold, and tells what became of it: with finalizers, or a grace period, it is
+    /// still there when this returns.
+    ///
+    /// ```no_run
+    /// use informer_blocking::{Api, DynamicObject, Obj, OwnWrites, Preconditions};
+    ///
+    /// # fn example(api: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let only_it = Preconditions { uid: Some(seen.uid().to_string()), ..Preconditions::default() };
+    /// let answer = api.delete(&seen.key().to_key(), &only_it)?;
+    /// if !answer.is_gone() {
+    ///     println!("{seen:?} waits for {:?}", answer.object());
+    /// }
+    /// own.answered(&seen, answer)?; // reads through `own` know it before the cache does
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As [`get`](Self::get); a conflict if a precondition does not hold.
-    pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+    pub fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
         let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(request.clone())?;
-        request.read(code, &body).map(|_| ())
+        request.read_deletion(code, &body)
     }
 }
 

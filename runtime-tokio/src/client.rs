@@ -2,7 +2,7 @@
 
 use crate::connection::Connector;
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Preconditions};
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Deletion, Preconditions};
 use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -155,7 +155,7 @@ impl Client {
     /// # Errors
     ///
     /// As that.
-    pub async fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+    pub async fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
         self.api::<T>().delete(key, preconditions).await
     }
 
@@ -264,15 +264,31 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?).await
     }
 
-    /// Deletes an object if the preconditions hold. With finalizers it is still there when this returns.
+    /// Deletes an object if the preconditions hold, and tells what became of it: with finalizers, or a grace period, it is
+    /// still there when this returns.
+    ///
+    /// ```no_run
+    /// use informer_tokio::{Api, DynamicObject, Obj, OwnWrites, Preconditions};
+    ///
+    /// # async fn example(api: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let only_it = Preconditions { uid: Some(seen.uid().to_string()), ..Preconditions::default() };
+    /// let answer = api.delete(&seen.key().to_key(), &only_it).await?;
+    /// if !answer.is_gone() {
+    ///     println!("{seen:?} waits for {:?}", answer.object());
+    /// }
+    /// own.answered(&seen, answer)?; // reads through `own` know it before the cache does
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
-    pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<(), Error> {
+    pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
         let request = ApiRequest::delete(&self.resource, key, preconditions)?;
         let (code, body) = self.client.call(request.clone()).await?;
-        request.read(code, &body).map(drop)
+        request.read_deletion(code, &body)
     }
 }
 

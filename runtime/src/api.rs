@@ -1,7 +1,11 @@
 //! The write client's calls without their transport: what is sent, how often, and how an answer is read.
 //!
-//! Adapters make a [`Call`] of an [`ApiRequest`], send what it says, and hand the answer to [`ApiRequest::read`] or
-//! [`ApiRequest::read_object`].
+//! Adapters make a [`Call`] of an [`ApiRequest`], send what it says, and hand the answer to [`ApiRequest::read_object`] or
+//! [`ApiRequest::read_deletion`].
+
+mod deletion;
+
+pub use deletion::Deletion;
 
 use crate::Config;
 use crate::error::Error;
@@ -199,6 +203,24 @@ impl ApiRequest {
         if (200..300).contains(&code) { Ok(body) } else { Err(Error::Api(Status::from_response(code, body))) }
     }
 
+    /// Judges the answer to a [deletion](Self::delete) and reads what became of the object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`] for any code but 2xx, [`Error::Transport`] for what is neither an object nor a Status.
+    pub fn read_deletion<T: Object>(&self, code: u16, body: &[u8]) -> Result<Deletion<T>, Error> {
+        let body = self.read(code, body)?;
+        let decode = |body: &[u8]| Codec::<T>::new(self.resource.clone()).build(body);
+        match Deletion::read(code, body, decode) {
+            Some(read) => read.map_err(Error::Api),
+            None => Err(Error::Transport {
+                request: self.describe(),
+                reason: "the answer is neither an object nor a Status, so nobody knows what became of it".into(),
+                source: None,
+            }),
+        }
+    }
+
     /// Judges the answer and decodes its object.
     ///
     /// # Errors
@@ -376,6 +398,8 @@ mod tests {
         assert_eq!(body["preconditions"], json!({"uid": "u"}));
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
         assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+        let odd = delete.read_deletion::<informer_core::DynamicObject>(200, b"<html>").unwrap_err().to_string();
+        assert!(odd.starts_with("DELETE /api/v1/namespaces/web/configmaps/a: the answer is neither"), "{odd}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The rules are those of [`informer_core::overlay`]; here is the lock around them. Each `OwnWrites` stands for itself:
 //! one per controller is the usual number, and clones share it.
 
+use crate::api::Deletion;
 use crate::informer::InformerHandle;
 use crate::replaced::drop_quietly;
 use crate::store::SharedStore;
@@ -125,6 +126,25 @@ impl<T> OwnWrites<T> {
 }
 
 impl<T: Object> OwnWrites<T> {
+    /// Shows what the server answered to the deletion of `seen`: hides it if it is gone, up to the version of the answer or
+    /// else that of `seen`, and shows the object of the answer if it waits for finalizers or a grace period. False if the
+    /// cache knows already, or the answer has nothing to show.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn answered(&self, seen: &Obj<T>, deletion: Deletion<T>) -> Result<bool, OverlayError> {
+        if deletion.is_gone() {
+            let uid = deletion.uid().cloned().unwrap_or_else(|| seen.uid().to_uid());
+            let version = deletion.version().cloned().unwrap_or_else(|| seen.version().to_version());
+            return self.deleted(seen.key().to_key(), uid, version);
+        }
+        match deletion.into_object().and_then(Obj::of) {
+            Some(waits) => self.put(waits),
+            None => Ok(false),
+        }
+    }
+
     /// The objects of a namespace (`""`: of all) that `selector` selects, as they are at one instant, in no fixed order.
     pub fn matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Obj<T>> {
         let (objects, own) = self.at_one_instant(|store| Lister::new(store).select(namespace, selector).detach());

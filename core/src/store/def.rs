@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "namespace";
 /// What the name of a label index begins with; the label follows.
 pub const LABEL_PREFIX: &str = "label:";
 
-type Making<T> = dyn Fn(&Obj<T>) -> Values + Send + Sync;
+type Compute<T> = dyn Fn(&Obj<T>) -> Values + Send + Sync;
 
 /// What computes the values of an object.
 enum Function<T> {
@@ -21,7 +21,7 @@ enum Function<T> {
     Nothing,
     /// A label is looked at where it lies.
     Label(for<'a> fn(&'a T, &str) -> Option<&'a str>),
-    Made(Arc<Making<T>>),
+    Made(Arc<Compute<T>>),
 }
 
 impl<T> Clone for Function<T> {

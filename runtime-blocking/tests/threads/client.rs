@@ -1,7 +1,7 @@
 //! Single objects: read, written, refused.
 
 use crate::support::*;
-use informer_blocking::{Error, Key, Preconditions};
+use informer_blocking::{Error, Key, Preconditions, Uid};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +27,9 @@ fn an_object_is_created_changed_and_deleted() {
 
     let of = |uid: &str| Preconditions { uid: Some(uid.into()), resource_version: None };
     assert!(client.delete::<ConfigMap>(&key, &of("another")).unwrap_err().is_conflict());
-    client.delete::<ConfigMap>(&key, &of(&made.metadata.uid)).unwrap();
+    let gone = client.delete::<ConfigMap>(&key, &of(&made.metadata.uid)).unwrap();
+    assert!(gone.is_gone() && gone.object().is_none(), "a ConfigMap's deletion is answered with a Status");
+    assert_eq!(gone.uid(), Some(&Uid::new(&made.metadata.uid)));
     let gone = client.get::<ConfigMap>(&key).unwrap_err();
     assert!(gone.is_not_found() && gone.to_string().contains("\"m\" not found"), "{gone}");
 }

@@ -56,7 +56,7 @@ fn children_are_created_and_come_back_when_somebody_deletes_them() {
     let exists = || served.with(|server, _| server.get(&<ConfigMap as informer_blocking::Object>::resource(), &child));
     eventually("there is a child", || exists().is_some());
     eventually("its cache has it", || maps.lister().get(&child).is_some());
-    factory.client().delete::<ConfigMap>(&child, &Preconditions::default()).unwrap();
+    assert!(factory.client().delete::<ConfigMap>(&child, &Preconditions::default()).unwrap().is_gone());
     eventually("it is back", || exists().is_some());
     let widget = factory.client().get::<Widget>(&"ns/w".parse().unwrap()).unwrap();
     assert_eq!(widget.status["ready"], true);

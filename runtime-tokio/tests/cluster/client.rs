@@ -1,7 +1,7 @@
 //! Reads and writes of single objects.
 
 use crate::support::*;
-use informer_tokio::{DynamicObject, Error, Key, Object, Preconditions, Resource};
+use informer_tokio::{DynamicObject, Error, Key, Object, Preconditions, Resource, Uid};
 use serde_json::json;
 use std::time::Duration;
 
@@ -22,8 +22,10 @@ async fn an_object_is_made_read_changed_and_deleted() {
     assert_eq!(patched.text(), "3");
     let other = Preconditions { uid: Some("of another".into()), ..Preconditions::default() };
     assert!(client.delete::<ConfigMap>(&key, &other).await.unwrap_err().is_conflict());
-    let this = Preconditions { uid: Some(patched.metadata.uid), ..Preconditions::default() };
-    client.delete::<ConfigMap>(&key, &this).await.unwrap();
+    let this = Preconditions { uid: Some(patched.metadata.uid.clone()), ..Preconditions::default() };
+    let gone = client.delete::<ConfigMap>(&key, &this).await.unwrap();
+    assert!(gone.is_gone() && gone.object().is_none(), "a ConfigMap's deletion is answered with a Status");
+    assert_eq!(gone.uid(), Some(&Uid::new(&patched.metadata.uid)));
     assert!(client.get::<ConfigMap>(&key).await.unwrap_err().is_not_found());
     assert!(client.delete::<ConfigMap>(&key, &Preconditions::default()).await.unwrap_err().is_not_found());
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 use informer_core::Version;
+use informer_core::object::{Meta, Object};
 use informer_core::store::Seen;
+use informer_runtime::api::{ApiRequest, Preconditions};
 use informer_runtime::catch_up::{Behind, Why};
 use informer_runtime::lister::Lister;
 use std::thread;
@@ -158,6 +160,34 @@ fn a_server_that_is_set_back_ends_every_wait_with_an_error() {
         let error = behind(waiter.join().unwrap());
         assert!(error.to_string().contains("set back to version 3, so version 9 may be lost"), "{error}");
     });
+}
+
+#[test]
+fn the_answer_to_a_deletion_hides_what_is_gone_and_shows_what_waits() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    let pods = Resource::namespaced("", "v1", "pods", "Pod");
+    let own = informer.own_writes();
+    let answered = |name: &str, code: u16, body: &str| {
+        let seen = informer.lister().get(&key(name)).expect("the cache has it");
+        let request = ApiRequest::delete(&pods, &key(name), &Preconditions::default()).unwrap();
+        let deletion = request.read_deletion::<DynamicObject>(code, body.as_bytes()).unwrap();
+        own.answered(&seen, deletion).unwrap()
+    };
+    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a","uid":"u-a"}}"#;
+    assert!(answered("a", 200, status), "without a version, up to the one that was seen");
+    assert!(!answered("c", 202, status), "nobody knows how it waits, so the cache is to tell");
+    let marks =
+        r#""deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0,"finalizers":["x/y"],"labels""#;
+    assert!(answered("b", 200, &object("b", "8", "").replace("\"labels\"", marks)));
+    assert!(own.get(&key("a")).is_none());
+    let waits = own.get(&key("b")).expect("a finalizer holds it");
+    assert!(waits.version() == *"8" && waits.metadata().is_terminating());
+    assert!(answered("b", 200, &object("b", "9", "")), "the finalizer is gone, and so is the object");
+    assert!(own.get(&key("b")).is_none() && own.get(&key("c")).is_some());
+    assert_eq!(informer.lister().len(), 3, "the cache is never written to");
 }
 
 impl Hand {

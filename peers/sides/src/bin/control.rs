@@ -16,8 +16,16 @@ const CALLS: usize = 300_000;
 /// Answers of one mean.
 const LISTS: usize = 3_000;
 
-/// In the place of an object: about as large.
-type Item = Arc<[u64; 40]>;
+/// In the place of an object: about as large, and it says whose it is, as every object does.
+struct Body {
+    key: [u8; KEY],
+    rest: [u64; 36],
+}
+
+/// Bytes of a key.
+const KEY: usize = 25;
+
+type Item = Arc<Body>;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +45,8 @@ fn key(n: usize) -> String {
 }
 
 fn item(n: usize) -> Item {
-    Arc::new([n as u64; 40])
+    let key = key(n).into_bytes().try_into().expect("every key is as long as any other");
+    Arc::new(Body { key, rest: [n as u64; 36] })
 }
 
 /// In the place of a part of a store: pointers to neighbours.
@@ -45,27 +54,27 @@ type Piece = [u64; PIECE];
 
 const PIECE: usize = 64;
 
-type Table = HashMap<String, (usize, Item)>;
+type Table = HashMap<Box<[u8]>, (usize, Item)>;
 
 fn table(size: usize) -> Table {
-    (0..size).map(|n| (key(n), (n, item(n)))).collect()
+    (0..size).map(|n| (key(n).into_bytes().into(), (n, item(n)))).collect()
 }
 
-/// Puts other items under keys, in this order. What it takes out goes in again a round later, as from the caches.
+/// Puts other items under their keys, in this order. What it takes out goes in again a round later, as from the caches.
 fn replacer(numbers: &[usize]) -> impl FnMut(&mut Table, usize) -> usize {
-    let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
     let mut waiting: Vec<Item> = numbers.iter().map(|n| item(*n)).collect();
     move |table, turn| {
-        let place = turn % keys.len();
-        let held = table.get_mut(&keys[place]).expect("every key is there");
-        std::mem::swap(&mut held.1, &mut waiting[place]);
+        let place = turn % waiting.len();
+        let next = &mut waiting[place];
+        let held = table.get_mut(next.key.as_slice()).expect("every key is there");
+        std::mem::swap(&mut held.1, next);
         held.0
     }
 }
 
 fn getter<'a>(table: &'a Table, numbers: &[usize]) -> impl Fn(usize) -> u64 + use<'a> {
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    move |turn| Arc::clone(&table.get(&keys[turn % keys.len()]).expect("every key is there").1)[20]
+    move |turn| Arc::clone(&table.get(keys[turn % keys.len()].as_bytes()).expect("every key is there").1).rest[20]
 }
 
 fn store(objects: usize) -> Figures {
@@ -80,7 +89,7 @@ fn store(objects: usize) -> Figures {
     mean_ns(objects, &get);
     figures.set("get", mean_ns(3 * CALLS, get));
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[&keys[turn % keys.len()]].1[20]));
+    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[keys[turn % keys.len()].as_bytes()].1.rest[20]));
     figures
 }
 

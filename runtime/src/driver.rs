@@ -49,6 +49,7 @@
 use crate::factory::Life;
 use crate::feeder::Refusal;
 use crate::guard;
+use crate::guard::section::{self, Held, Section};
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
@@ -171,6 +172,16 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             detector,
             life: Some(life),
         }
+    }
+
+    /// What it reads, or is fed.
+    pub(crate) fn subject(&self) -> Arc<str> {
+        Arc::clone(&self.inner.status.subject)
+    }
+
+    /// Whatever user code runs while this drives, it is waited for.
+    fn driving(&self) -> Section {
+        section::enter(Held::Driver(self.subject()))
     }
 
     /// What runs code of the user's and comes before the first event: no lock is held any more.
@@ -373,6 +384,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
 impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        let _driving = self.driving();
         self.begin();
         self.wall_clock(now);
         self.commands(now);
@@ -390,6 +402,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
+        let _driving = self.driving();
         let action = self.work(now);
         self.wake();
         action
@@ -404,6 +417,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn rest(&mut self) {
+        let _driving = self.driving();
         self.replaced.clear();
     }
 }
@@ -494,7 +508,6 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 }
                 Output::Unwanted(objects) => objects.into_iter().for_each(drop_quietly),
                 Output::Notice(notice) => self.notice(&notice),
-                _ => unreachable!("every output of the core is carried out above"),
             }
         }
     }

@@ -487,7 +487,7 @@ impl<T> Deliveries<T> {
                 self.walk = Some(walk);
                 Found::Notification
             }
-            Some(_) => Found::Synced,
+            Some(Turn::Synced) => Found::Synced,
             None => {
                 (buffer.parked, buffer.unheard) = (true, 0);
                 Found::Empty(self.channel.signal.generation())
@@ -737,9 +737,10 @@ impl Registration {
     fn refuse_wait(&self, what: &'static str) -> Result<(), Error> {
         guard::refuse_inside(what)?;
         match self.in_async_runtime {
-            Some(in_async_runtime) if in_async_runtime() => {
-                Err(Error::WouldDeadlock { what, place: "an asynchronous runtime, where synced() can be awaited" })
-            }
+            Some(in_async_runtime) if in_async_runtime() => Err(Error::WouldDeadlock {
+                what,
+                place: "an asynchronous runtime, where synced() can be awaited".into(),
+            }),
             Some(_) | None => Ok(()),
         }
     }

@@ -82,27 +82,18 @@ impl<T> Replaced<T> {
 }
 
 /// What nobody needs any more once everybody knows of the change. Each object once: two handles would hold each other.
-fn replaced_by<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
-    let (replaced, other) = match notification {
-        // The object is in the store, or the old one of another notification.
-        Notification::Added { object, .. } => ([None, None], Some(object)),
-        Notification::Updated { old, new, .. } => ([Some(old), None], Some(new)),
-        Notification::Deleted { object, old, .. } if Obj::ptr_eq(&object, &old) => ([Some(old), None], Some(object)),
-        Notification::Deleted { object, old, .. } => ([Some(old), Some(object)], None),
-        _ => ([None, None], None),
-    };
-    other.into_iter().for_each(drop_quietly);
-    replaced.into_iter().flatten()
+fn replaced_by<T>(notification: Notification<T>) -> Option<Obj<T>> {
+    // The other one is in the store, or the old one of another notification, or the last state of what is gone.
+    let (object, replaced) = notification.into_parts();
+    drop_quietly(object);
+    replaced
 }
 
 /// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
 pub(crate) fn drop_told<T>(notification: Notification<T>) {
-    match notification {
-        Notification::Added { object, .. } => drop_quietly(object),
-        Notification::Updated { old, new, .. } => [old, new].into_iter().for_each(drop_quietly),
-        Notification::Deleted { object, old, .. } => [object, old].into_iter().for_each(drop_quietly),
-        other => drop_quietly(other),
-    }
+    let (object, old) = notification.into_parts();
+    drop_quietly(object);
+    drop_quietly(old);
 }
 
 /// A type's own `drop` is user code, and its panic costs nobody else anything.

@@ -174,7 +174,12 @@ impl<T> Bench<T> {
                 Output::Wait(_) => break,
                 // The watch that a relist ends, phases, and the like.
                 Output::Cancel(_) | Output::Notice(_) | Output::Unwanted(_) => {}
-                Output::Pause(_) | Output::Resume(_) | Output::Detach(_) | Output::Resync(_) | _ => {
+                Output::Pause(_)
+                | Output::Resume(_)
+                | Output::Begin(_)
+                | Output::Complete(_)
+                | Output::Detach(_)
+                | Output::Resync(_) => {
                     panic!("not in the script: a body that is decoded at once is never paused, and no handler leaves")
                 }
             }

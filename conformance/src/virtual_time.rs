@@ -344,7 +344,6 @@ impl<'a> World<'a> {
                     return;
                 }
                 Output::Begin(id) | Output::Complete(id) => panic!("{id:?}: no scenario begins with a saved state"),
-                _ => panic!("the core asks for something that this driver does not know: teach it"),
             }
         }
         panic!("{:?}: the machine asks for more and more and never waits", self.now);

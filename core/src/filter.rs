@@ -106,12 +106,7 @@ impl<T> Filter<T> {
                 if Obj::ptr_eq(&seen, old) {
                     return Some(Cow::Borrowed(notification));
                 }
-                Some(Cow::Owned(Notification::Deleted {
-                    object: object.clone(),
-                    old: seen,
-                    cause: *cause,
-                    final_state_known: *final_state_known,
-                }))
+                Some(Cow::Owned(Notification::ended(seen, object.clone(), *cause, *final_state_known)))
             }
         }
     }
@@ -353,6 +348,19 @@ mod tests {
         assert_eq!(told[1], "deleted ns/k1@1 (final state unknown) by Watch");
         let unasked = object(1, 3, Answer::Panic);
         assert_eq!(lines(&mut keeps(), &[deleted(&unasked, true)]), Vec::<String>::new(), "it was never told");
+    }
+
+    #[test]
+    fn the_end_of_an_incarnation_that_could_not_be_judged_is_the_end_of_the_one_that_the_handler_has() {
+        let first = object(1, 1, Answer::Keep);
+        let second = Obj::new(first.key().to_key(), Uid::new("v"), Version::new("2"), Answer::Panic);
+        let mut filter = keeps();
+        assert!(filter.apply(&added(&first)).is_some());
+        let recreated = updated(&first, &second, Cause::Relist);
+        assert!(catch_unwind(AssertUnwindSafe(|| filter.apply(&recreated).is_some())).is_err());
+        let (object, old) = (second.clone(), second);
+        let gone = Notification::Deleted { object, old, cause: Cause::Watch, final_state_known: true };
+        assert_eq!(lines(&mut filter, &[gone]), ["deleted ns/k1@1 (final state unknown) by Watch"]);
     }
 
     #[test]

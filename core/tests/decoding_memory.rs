@@ -181,7 +181,6 @@ impl Driver {
         self.drain();
     }
 
-    #[allow(clippy::wildcard_enum_match_arm)] // outputs may grow; what is counted here is named
     fn drain(&mut self) {
         loop {
             match self.informer.poll_output() {
@@ -191,9 +190,11 @@ impl Driver {
                 Output::Resume(_) => self.paused = false,
                 Output::Decode(job) => self.effect = Some(Effect::Decode(job)),
                 Output::Commit(commit) => self.effect = Some(Effect::Commit(commit)),
-                Output::Notice(_) => {}
+                Output::Notice(_) | Output::Unwanted(_) => {}
                 Output::Wait(_) => break,
-                Output::Attach(_) | Output::Detach(_) | Output::Resync(_) | _ => panic!("there are no handlers"),
+                Output::Attach(_) | Output::Begin(_) | Output::Complete(_) | Output::Detach(_) | Output::Resync(_) => {
+                    panic!("there are no handlers")
+                }
             }
         }
     }

@@ -55,7 +55,7 @@ fn every_public_type_may_cross_threads() {
     crosses_threads::<Input<'static, Mine>>();
     crosses_threads::<(ReflectorConfig, Tuning, Phase, Failure, End)>();
     crosses_threads::<(Store<Mine>, Snapshot<Mine>, Staged<Mine>, Commit<Mine>, Committed<Mine>, Receipt<Mine>)>();
-    crosses_threads::<(IndexDef<Mine>, IndexBuild<Mine>, PreparedIndex<Mine>, RemovedIndex, Indexers<Mine>)>();
+    crosses_threads::<(IndexDef<Mine>, IndexBuild<Mine>, PreparedIndex<Mine>, RemovedIndex<Mine>, Indexers<Mine>)>();
     crosses_threads::<(Codec<Mine>, DecodeJob, Decoded<Mine>, BadItem, NoGuard)>();
     crosses_threads::<(Ring<Mine>, Notification<Mine>, Delivery<Mine>)>();
     crosses_threads::<(InOrderQueue<Mine>, DeltaFifo<Mine>, Deltas<Mine>, Delta<Mine>)>();

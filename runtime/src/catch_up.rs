@@ -9,13 +9,15 @@
 //! - the time is over: [`Behind`] then says for what the cache stands, and what failed last.
 //!
 //! It may be used inside a handler or a reconciler: the cache goes on without them. On tokio a callback is no task, and
-//! `Handle::current().block_on(informer.at_least(..))` waits there. Never inside a decoder, a transform or
-//! an index function, for which the informer waits: there the time would pass in vain.
+//! `Handle::current().block_on(informer.at_least(..))` waits there. Inside a decoder, a transform, an index function or an
+//! observer, for which an informer waits, time would pass in vain: what the cache has not yet is refused there.
 
 #[cfg(all(test, shuttle))]
 mod schedules;
 
 use crate::error::Error;
+use crate::guard;
+use crate::guard::section::Level;
 use crate::informer::{InformerHandle, Inner};
 use crate::lister::Lister;
 use crate::sync::Arc;
@@ -137,7 +139,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// # Errors
     ///
     /// [`Error::Behind`] says what it has come to, and why it is of no use to wait on, or that the deadline passed.
-    /// [`Error::WouldDeadlock`] on a thread of an asynchronous runtime.
+    /// [`Error::WouldDeadlock`] on a thread of an asynchronous runtime, and inside code that an informer waits for.
     pub fn wait_at_least_until(&self, version: &Version, deadline: Instant) -> Result<Lister<T>, Error> {
         self.catch_up_to(version).wait(deadline)?;
         Ok(self.lister())
@@ -166,7 +168,7 @@ impl<T, R> CatchUp<T, R> {
     ///
     /// # Errors
     ///
-    /// [`Error::Behind`] if waiting is of no use.
+    /// [`Error::Behind`] if waiting is of no use; [`Error::WouldDeadlock`] inside code that an informer waits for.
     pub fn check(&mut self) -> Result<Result<R, u64>, Error> {
         let status = &self.inner.status;
         let seen = status.moved.generation();
@@ -179,7 +181,10 @@ impl<T, R> CatchUp<T, R> {
             Ok(None) if stopped => Why::Stopped,
             // What is fed comes without a start.
             Ok(None) if !started && !status.fed => Why::NotStarted,
-            Ok(None) => return Ok(Err(seen)),
+            Ok(None) => {
+                guard::refuse_held(Level::Driven, "a wait for a version")?;
+                return Ok(Err(seen));
+            }
         };
         Err(self.behind(why))
     }
@@ -197,7 +202,7 @@ impl<T, R> CatchUp<T, R> {
         let Inner { status, store, .. } = &*self.inner;
         let (stands_for, populated) = store.read(|store| (store.version().to_version(), store.is_populated()));
         Error::Behind(Box::new(Behind {
-            subject: status.subject.clone(),
+            subject: status.subject.to_string(),
             wanted: self.wanted.clone(),
             stands_for,
             populated,
@@ -215,7 +220,7 @@ impl<T, R> CatchUp<T, R> {
     pub fn wait(mut self, deadline: Instant) -> Result<R, Error> {
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where at_least() and wait_for() can be awaited";
-            return Err(Error::WouldDeadlock { what: "a blocking wait for a version", place });
+            return Err(Error::WouldDeadlock { what: "a blocking wait for a version", place: place.into() });
         }
         loop {
             match self.check()? {

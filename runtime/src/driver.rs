@@ -49,18 +49,19 @@
 use crate::factory::Life;
 use crate::feeder::Refusal;
 use crate::guard;
+use crate::guard::section::{self, Held, Section};
 use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_each, drop_quietly};
+use crate::replaced::{Replaced, drop_each, drop_quietly, objects_of};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
 use informer_core::fed::{Change, Fed};
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
-use informer_core::listener::{Batch, Notification};
+use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
 use informer_core::store::Snapshot;
 use informer_core::time::{Deadline, Duration, Time};
@@ -171,6 +172,16 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
             detector,
             life: Some(life),
         }
+    }
+
+    /// What it reads, or is fed.
+    pub(crate) fn subject(&self) -> Arc<str> {
+        Arc::clone(&self.inner.status.subject)
+    }
+
+    /// Whatever user code runs while this drives, it is waited for.
+    fn driving(&self) -> Section {
+        section::enter(Held::Driver(self.subject()))
     }
 
     /// What runs code of the user's and comes before the first event: no lock is held any more.
@@ -378,6 +389,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
 
 impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     fn handle(&mut self, now: Time, event: IoEvent<'_>) {
+        let _driving = self.driving();
         self.begin();
         self.wall_clock(now);
         self.commands(now);
@@ -395,6 +407,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn poll(&mut self, now: Time) -> IoAction {
+        let _driving = self.driving();
         let action = self.work(now);
         self.wake();
         action
@@ -409,6 +422,7 @@ impl<T: Send + Sync + 'static> Drive for InformerDriver<T> {
     }
 
     fn rest(&mut self) {
+        let _driving = self.driving();
         self.replaced.clear();
     }
 }
@@ -473,7 +487,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
                         let told = batch.into_notifications().into_iter().flatten();
-                        drop_each(told.flat_map(Notification::into_objects));
+                        drop_each(told.flat_map(objects_of));
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));
@@ -500,7 +514,6 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 }
                 Output::Unwanted(objects) => objects.into_iter().for_each(drop_quietly),
                 Output::Notice(notice) => self.notice(&notice),
-                _ => unreachable!("every output of the core is carried out above"),
             }
         }
     }

@@ -11,6 +11,7 @@ use informer_core::saved::SavedError;
 use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
 use informer_core::wire::Status;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a call failed. Faults of the server and the network that an informer deals with by itself are not errors: they
@@ -30,7 +31,7 @@ pub enum Error {
         /// The call.
         what: &'static str,
         /// Where it was made.
-        place: &'static str,
+        place: Cow<'static, str>,
     },
     /// The factory was stopped, or one of its informers while it was waited for.
     Stopped,

@@ -58,10 +58,10 @@ use crate::driver::{Drive, InformerDriver, IoAction, IoEvent};
 use crate::error::Error;
 use crate::factory::{Life, Shared};
 use crate::guard;
+use crate::guard::section::{self, Held, Level, Section};
 use crate::informer::{InformerHandle, InformerSpec, Inner};
 use crate::mutation::MutationCheck;
 use crate::sync::atomic::Ordering;
-use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Condvar, Mutex};
 use informer_core::decode::Codec;
 use informer_core::fed::{Change, Fed};
@@ -163,14 +163,8 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         shared: &Arc<Shared>,
     ) -> (Self, FedDrive<T>) {
         let life = driver.take_life();
-        let place = Place {
-            driver: Some(Box::new(driver)),
-            by: None,
-            missed: false,
-            ended: false,
-            broken: false,
-            promised: None,
-        };
+        let place =
+            Place { driver: Some(Box::new(driver)), missed: false, ended: false, broken: false, promised: None };
         let seat = Arc::new(Seat { place: Mutex::new(place), free: Condvar::new(), shared: Arc::clone(shared) });
         let drive = FedDrive { seat: Arc::clone(&seat), inner: Arc::clone(&inner), owed: None, _life: life };
         (Feeder { seat, inner }, drive)
@@ -278,7 +272,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         guard::refuse_inside("wait_room()")?;
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where room() can be awaited";
-            return Err(Error::WouldDeadlock { what: "wait_room()", place });
+            return Err(Error::WouldDeadlock { what: "wait_room()", place: place.into() });
         }
         loop {
             let seen = self.seat.shared.wake.generation();
@@ -326,8 +320,13 @@ pub enum Refusal {
     NoList,
     /// The informer, or its factory, was stopped.
     Stopped,
-    /// The call was made by an observer, or other code of the user's, that runs while this thread drives the same informer.
-    Inside,
+    /// The call was made by an observer, an index function or other code of the user's that an informer calls while it is
+    /// fed, or a cache while it changes: this one or another, for two that feed each other would wait for each other.
+    /// Handlers may feed.
+    Inside {
+        /// Where, with the name of what calls it.
+        place: String,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -341,8 +340,9 @@ impl fmt::Display for Refusal {
                 f.write_str("changes were fed before the first list: feed the complete state first, which may be empty")
             }
             Refusal::Stopped => f.write_str("the informer was stopped: what is fed would reach nobody"),
-            Refusal::Inside => f.write_str(
-                "an informer was fed by code that it calls itself, as an observer: feed it from another thread, or later",
+            Refusal::Inside { place } => write!(
+                f,
+                "an informer was fed inside {place}, and might wait for itself: feed it from a handler or another thread"
             ),
         }
     }
@@ -388,7 +388,6 @@ pub(crate) struct Seat<T> {
 struct Place<T> {
     /// Away while a thread drives, so that what it calls runs under no lock.
     driver: Option<Box<InformerDriver<T>>>,
-    by: Option<ThreadId>,
     /// The adapter, or who waits for room, came while the driver was away: they are woken when that is back.
     missed: bool,
     /// The adapter is gone, and the informer ends with it.
@@ -410,23 +409,23 @@ struct Turn<'a, T: Send + Sync + 'static> {
     busy: bool,
     /// The thread was unwinding before.
     unwinds: bool,
+    /// Left when the driver is back.
+    _section: Section,
 }
 
 impl<T: Send + Sync + 'static> Seat<T> {
-    /// Waits for the driver.
+    /// Waits for the driver, unless that may wait for this thread.
     fn wait(&self) -> Result<Turn<'_, T>, Refusal> {
-        let me = thread::current().id();
+        if let Some(place) = section::inside(Level::Fed) {
+            return Err(Refusal::Inside { place });
+        }
         let mut place = self.place.lock();
         loop {
             if let Some(driver) = place.driver.take() {
-                place.by = Some(me);
                 return Ok(self.turn(driver));
             }
             if place.broken {
                 return Err(Refusal::Stopped);
-            }
-            if place.by == Some(me) {
-                return Err(Refusal::Inside);
             }
             place = self.free.wait(place);
         }
@@ -435,10 +434,13 @@ impl<T: Send + Sync + 'static> Seat<T> {
     /// True if no handler is full, or the next call says at once why nothing is taken. While another thread drives nobody
     /// knows, and nobody waits here: `wake` is told when the driver is back.
     fn has_room(&self) -> bool {
+        if section::inside(Level::Fed).is_some() {
+            return true;
+        }
         let mut place = self.place.lock();
         match &place.driver {
             Some(driver) => driver.full().is_none(),
-            None if place.broken || place.by == Some(thread::current().id()) => true,
+            None if place.broken => true,
             None => {
                 place.missed = true;
                 false
@@ -453,12 +455,13 @@ impl<T: Send + Sync + 'static> Seat<T> {
             place.missed = true;
             return None;
         };
-        place.by = Some(thread::current().id());
         Some(self.turn(driver))
     }
 
     fn turn(&self, driver: Box<InformerDriver<T>>) -> Turn<'_, T> {
-        Turn { seat: self, driver: Some(driver), due: None, busy: false, unwinds: std::thread::panicking() }
+        let section = section::enter(Held::Seat(driver.subject()));
+        let unwinds = std::thread::panicking();
+        Turn { seat: self, driver: Some(driver), due: None, busy: false, unwinds, _section: section }
     }
 
     /// The adapter is gone: whoever has the driver ends it, or it ends here.
@@ -512,7 +515,7 @@ impl<T: Send + Sync + 'static> Drop for Turn<'_, T> {
         if broken {
             drop(driver); // which ends its handlers
             let mut place = seat.place.lock();
-            (place.broken, place.by) = (true, None);
+            place.broken = true;
             drop(place);
             seat.free.notify_all();
             seat.shared.wake.notify();
@@ -529,7 +532,7 @@ impl<T: Send + Sync + 'static> Drop for Turn<'_, T> {
         if sooner {
             place.promised = self.due;
         }
-        (place.driver, place.by) = (Some(driver), None);
+        place.driver = Some(driver);
         let wake = std::mem::take(&mut place.missed) || sooner;
         drop(place);
         seat.free.notify_one();

@@ -2,6 +2,7 @@
 //!
 //! `panic = "abort"` disables the isolation: the process ends with the panic.
 
+pub(crate) mod section;
 #[cfg(feature = "async")]
 mod task;
 
@@ -9,7 +10,9 @@ mod task;
 pub use task::{Guarded, guarded};
 
 use crate::error::Error;
+use crate::sync::thread_local;
 use informer_core::decode::Guard;
+use section::Level;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,16 +23,26 @@ thread_local! {
 
 /// True on a thread that is running a handler, a reconciler or another callback of ours.
 pub fn is_inside() -> bool {
-    INSIDE.get()
+    INSIDE.with(Cell::get)
 }
 
 /// Refuses a wait for something that cannot happen before the caller returns.
 ///
 /// # Errors
 ///
-/// [`Error::WouldDeadlock`] inside a handler or reconciler.
+/// [`Error::WouldDeadlock`] inside a handler or reconciler, and inside what an informer waits for.
 pub fn refuse_inside(what: &'static str) -> Result<(), Error> {
-    if is_inside() { Err(Error::WouldDeadlock { what, place: "a handler or reconciler" }) } else { Ok(()) }
+    refuse_held(Level::Driven, what)?;
+    if is_inside() { Err(Error::WouldDeadlock { what, place: "a handler or reconciler".into() }) } else { Ok(()) }
+}
+
+/// Refuses a wait for something of `level`, where that may wait for this thread.
+///
+/// # Errors
+///
+/// [`Error::WouldDeadlock`] with the name of what waits.
+pub(crate) fn refuse_held(level: Level, what: &'static str) -> Result<(), Error> {
+    section::inside(level).map_or(Ok(()), |place| Err(Error::WouldDeadlock { what, place: place.into() }))
 }
 
 /// Calls user code and turns a panic into its text.
@@ -38,9 +51,9 @@ pub fn refuse_inside(what: &'static str) -> Result<(), Error> {
 ///
 /// The text of the panic.
 pub fn call<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    let before = INSIDE.replace(true);
+    let before = INSIDE.with(|inside| inside.replace(true));
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    INSIDE.set(before);
+    INSIDE.with(|inside| inside.set(before));
     outcome.map_err(|panic| {
         let text = text(&*panic);
         // What was thrown is the user's, too, and may throw when it is dropped. What that throws is forgotten, or it would not end.

@@ -16,7 +16,7 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
-use crate::replaced::{drop_each, drop_told};
+use crate::replaced::{drop_each, drop_told, objects_of};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
@@ -500,7 +500,7 @@ impl<T> Deliveries<T> {
                 self.walk = Some(walk);
                 Found::Notification
             }
-            Some(_) => Found::Synced,
+            Some(Turn::Synced) => Found::Synced,
             None => {
                 (buffer.parked, buffer.unheard) = (true, 0);
                 Found::Empty(self.channel.signal.generation())
@@ -597,7 +597,7 @@ impl<T> Drop for Passed<T> {
         // What it walks besides a batch is a snapshot, perhaps the last handle of it.
         let batch = guard::call(|| walk.into_batch()).ok().flatten();
         let told = batch.and_then(Batch::into_notifications).into_iter().flatten();
-        drop_each(told.flat_map(Notification::into_objects));
+        drop_each(told.flat_map(objects_of));
     }
 }
 
@@ -751,9 +751,10 @@ impl Registration {
     fn refuse_wait(&self, what: &'static str) -> Result<(), Error> {
         guard::refuse_inside(what)?;
         match self.in_async_runtime {
-            Some(in_async_runtime) if in_async_runtime() => {
-                Err(Error::WouldDeadlock { what, place: "an asynchronous runtime, where synced() can be awaited" })
-            }
+            Some(in_async_runtime) if in_async_runtime() => Err(Error::WouldDeadlock {
+                what,
+                place: "an asynchronous runtime, where synced() can be awaited".into(),
+            }),
             Some(_) | None => Ok(()),
         }
     }

@@ -17,6 +17,7 @@ mod schedules;
 
 use crate::factory::{Life, Lives};
 use crate::guard::CatchUnwind;
+use crate::guard::section::{self, Held};
 use crate::replaced::drop_quietly;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
@@ -255,6 +256,7 @@ struct Parts<T> {
 
 impl<T: Send + Sync + 'static> Batch for SharedJob<T> {
     fn help(&self, worker: usize) {
+        let _decoding = section::enter(Held::Decoding);
         loop {
             let from = self.next.fetch_add(self.part, Ordering::Relaxed);
             if from >= self.job.len() {
@@ -460,6 +462,17 @@ mod tests {
         assert_eq!(threads.len(), 2, "{threads:?}");
         let expected: Vec<String> = (0..200).map(|n| format!("w{n:04}")).collect();
         assert_eq!(names(&store), expected);
+        wait_for_the_end(&helpers);
+    }
+
+    #[test]
+    fn whoever_decodes_a_part_knows_that_an_informer_waits_for_it() {
+        let helpers = Arc::new(Helpers::of_tasks(2, Arc::default()));
+        let codec = Codec::<DynamicObject>::new(widgets()).map(|_| Ok(section::inside(section::Level::Driven)));
+        let places: BTreeSet<_> =
+            list(200, &codec, &helpers).snapshot().iter().map(|place| (**place).clone()).collect();
+        let want = "a decoder, a transform or other code that an informer waits for".to_string();
+        assert_eq!(places, [Some(want)].into());
         wait_for_the_end(&helpers);
     }
 

@@ -6,6 +6,7 @@ mod schedules;
 use crate::error::{Error, Lagging};
 use crate::factory::{Life, Lives, Shared};
 use crate::guard;
+use crate::guard::section::{self, Held};
 use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
@@ -244,7 +245,7 @@ pub(crate) enum Command<T> {
 
 /// The part of an informer that does not depend on its type.
 pub(crate) struct Status {
-    pub(crate) subject: String,
+    pub(crate) subject: Arc<str>,
     /// It is given its objects by hand.
     pub(crate) fed: bool,
     pub(crate) started: AtomicBool,
@@ -294,9 +295,9 @@ impl SharedHealth {
 }
 
 impl Status {
-    pub(crate) fn new(subject: String, fed: bool) -> Self {
+    pub(crate) fn new(subject: &str, fed: bool) -> Self {
         Status {
-            subject,
+            subject: subject.into(),
             fed,
             started: AtomicBool::new(false),
             synced: AtomicBool::new(false),
@@ -343,7 +344,7 @@ impl Status {
         }
         let failure = self.failure.lock().clone();
         let started = self.started.load(Ordering::Acquire);
-        Some(Lagging { subject: self.subject.clone(), fed: self.fed, started, dead, failure })
+        Some(Lagging { subject: self.subject.to_string(), fed: self.fed, started, dead, failure })
     }
 }
 
@@ -370,9 +371,10 @@ impl<T: 'static> Inner<T> {
         shared: &Arc<Shared>,
         roster: Weak<Roster>,
     ) -> Self {
+        let namespaces = spec.config.reflector.resource.namespaced.then(IndexDef::namespace);
         Inner {
             resource: spec.config.reflector.resource.clone(),
-            store: Arc::new(SharedStore::new(&status.subject, shared.seed)),
+            store: Arc::new(SharedStore::new(&status.subject, shared.seed, namespaces)),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,
@@ -471,8 +473,9 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// # Panics
     ///
-    /// If there is an index of this name ([`try_index`](Self::try_index) is for those who cannot know), or if the
-    /// function panics on an object that is cached already.
+    /// If there is an index of this name ([`try_index`](Self::try_index) is for those who cannot know), if the function
+    /// panics on an object that is cached already, or if this is called inside an index function or other code that a cache
+    /// calls while it changes.
     #[track_caller]
     pub fn index<V: IndexValues>(
         &self,
@@ -491,11 +494,18 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// If there is an index of this name; if the function panics on an object that is cached already. Later it runs
     /// where objects are decoded: one on which it panics is quarantined.
+    ///
+    /// [`Error::WouldDeadlock`] inside an index function, and inside other code that a cache calls while it changes, such as
+    /// a comparison of contents: of this informer or another one. Reading the cache is allowed there.
     pub fn try_index<V: IndexValues>(
         &self,
         name: &str,
         function: impl Fn(&Obj<T>) -> V + Send + Sync + 'static,
     ) -> Result<Index<T, V::Value>, Error> {
+        let function = move |object: &Obj<T>| {
+            let _function = section::enter(Held::IndexFunction);
+            function(object)
+        };
         self.add_index(IndexDef::new(name, function))
     }
 
@@ -509,9 +519,9 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     ///
     /// # Errors
     ///
-    /// If there is none of this name.
+    /// If there is none of this name; [`Error::WouldDeadlock`] as for [`try_index`](Self::try_index).
     pub fn remove_index(&self, name: &str) -> Result<(), Error> {
-        Ok(self.0.store.remove_index(name)?)
+        self.0.store.remove_index(name)
     }
 
     /// Reads an index that was added before, or will be; its values are texts.
@@ -574,8 +584,11 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         if nanos == NEVER { None } else { self.0.shared.clock.at(Time::from_nanos(nanos)) }
     }
 
-    /// Reads the store under its lock: `f` must be short and must not call user code.
+    /// Reads the store under its lock: `f` must be short and must not call user code. It must read nothing but what it is
+    /// given: a lister may wait for whoever waits to write, who waits for `f`. What would change a cache or wait for one is
+    /// refused inside, as inside an index function.
     pub fn read<R>(&self, f: impl FnOnce(&Store<T>) -> R) -> R {
+        let _store = section::enter(Held::Store(Arc::clone(&self.0.status.subject)));
         self.0.store.read(f)
     }
 
@@ -676,7 +689,8 @@ impl<T: Object> InformerHandle<T> {
     ///
     /// # Panics
     ///
-    /// If the label is indexed already: [`try_label_index`](Self::try_label_index) is for those who cannot know.
+    /// If the label is indexed already: [`try_label_index`](Self::try_label_index) is for those who cannot know. Where
+    /// [`index`](Self::index) would.
     #[track_caller]
     pub fn label_index(&self, label: &str) -> Index<T> {
         match self.try_label_index(label) {
@@ -689,7 +703,7 @@ impl<T: Object> InformerHandle<T> {
     ///
     /// # Errors
     ///
-    /// If there is an index called `label:` and this name.
+    /// If there is an index called `label:` and this name; [`Error::WouldDeadlock`] as for [`try_index`](Self::try_index).
     pub fn try_label_index(&self, label: &str) -> Result<Index<T>, Error> {
         self.add_index(IndexDef::label(label))
     }

@@ -46,7 +46,7 @@ impl<T> Replaced<T> {
 
     /// Where nothing is decoded, this thread drops what all handlers have passed: it has touched these objects last.
     pub(crate) fn drop_passed(&mut self, batches: usize) {
-        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(Notification::into_objects)));
+        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(objects_of)));
     }
 
     /// Objects that nobody else holds, at most one for each that `job` will make.
@@ -71,7 +71,7 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
-        self.batches.rest(|told| drop_each(told.flat_map(Notification::into_objects)));
+        self.batches.rest(|told| drop_each(told.flat_map(objects_of)));
         self.shorten(0);
     }
 
@@ -82,22 +82,22 @@ impl<T> Replaced<T> {
 }
 
 /// What nobody needs any more once everybody knows of the change. Each object once: two handles would hold each other.
-fn replaced_by<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
-    let (replaced, other) = match notification {
-        // The object is in the store, or the old one of another notification.
-        Notification::Added { object, .. } => ([None, None], Some(object)),
-        Notification::Updated { old, new, .. } => ([Some(old), None], Some(new)),
-        Notification::Deleted { object, old, .. } if Obj::ptr_eq(&object, &old) => ([Some(old), None], Some(object)),
-        Notification::Deleted { object, old, .. } => ([Some(old), Some(object)], None),
-        _ => ([None, None], None),
-    };
-    other.into_iter().for_each(drop_quietly);
-    replaced.into_iter().flatten()
+fn replaced_by<T>(notification: Notification<T>) -> Option<Obj<T>> {
+    // The other one is in the store, or the old one of another notification, or the last state of what is gone.
+    let (object, replaced) = notification.into_parts();
+    drop_quietly(object);
+    replaced
 }
 
 /// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
 pub(crate) fn drop_told<T>(notification: Notification<T>) {
-    drop_each(notification.into_objects());
+    drop_each(objects_of(notification));
+}
+
+/// Its objects, each a thing of its own to drop.
+pub(crate) fn objects_of<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
+    let (object, old) = notification.into_parts();
+    old.into_iter().chain([object])
 }
 
 /// Drops many, each as [`drop_quietly`] does: under one guard, and under another one behind each that panics.

@@ -21,7 +21,6 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use informer_core::factory::{Fingerprint, Registry, Scope};
 use informer_core::saved::SavedError;
-use informer_core::store::IndexDef;
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
@@ -114,11 +113,8 @@ impl Roster {
         let known_as = scope.clone();
         let member = informers.get_or_insert::<T>(scope, options, || {
             let mut spec = asked.take().expect("it is made once");
-            let status = Arc::new(Status::new(known_as.to_string(), spec.config.fed));
+            let status = Arc::new(Status::new(&known_as.to_string(), spec.config.fed));
             let inner = Arc::new(Inner::new(&spec, known_as, Arc::clone(&status), shared, Arc::downgrade(self)));
-            if inner.resource.namespaced {
-                inner.store.add_index(IndexDef::namespace()).expect("a new store has no index");
-            }
             let saved = spec.saved.take();
             spec.config.preloaded = saved.as_ref().map(|saved| saved.version().clone());
             if let Some(saved) = saved {

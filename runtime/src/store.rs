@@ -1,16 +1,22 @@
 //! [`SharedStore`]: a core store behind its lock.
 //!
-//! There is one writer, the informer's driver. The lock is held for a few events at a time, never while user code runs
-//! and never while objects are dropped; a list with many changes is built aside and swapped in.
+//! There is one writer at a time: the informer's driver, or whoever adds or removes an index. The lock that readers take
+//! is held for a few events at a time, never while user code runs and never while objects are dropped; a list with many
+//! changes is built aside and swapped in.
+//!
+//! The writer is held while index functions and comparisons of contents run. Such code may read, and is refused whatever
+//! waits for a writer, this one or another: each [`Changing`] is a [section] of its thread.
 
 #[cfg(all(test, shuttle))]
 mod schedules;
 
-use crate::guard::CatchUnwind;
+use crate::error::Error;
+use crate::guard::section::{self, Held, Level, Section};
+use crate::guard::{CatchUnwind, refuse_held};
 use crate::pages::Views;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Arc, Mutex, MutexGuard, RwLock};
 use informer_core::saved::Saved;
-use informer_core::store::{Commit, Committed, IndexDef, IndexError, Snapshot, Store};
+use informer_core::store::{Commit, Committed, IndexDef, Snapshot, Store};
 use informer_core::{Key, Obj};
 
 /// A list that changes more objects than this is built aside, so that readers wait for a swap and not for the work.
@@ -18,17 +24,40 @@ const ASIDE: usize = 256;
 
 /// A cache that many threads read.
 pub struct SharedStore<T> {
-    /// Held by whoever changes the store, while it prepares the change. Readers never take it.
+    /// Held by whoever changes the store, while it prepares the change. Readers never take it. [`changing`](Self::changing)
+    /// takes it.
     writer: Mutex<()>,
+    /// What it is a cache of.
+    of: Arc<str>,
     store: RwLock<Store<T>>,
     pub(crate) views: Views<T>,
 }
 
+/// The right to change one store.
+struct Changing<'a> {
+    _writer: MutexGuard<'a, ()>,
+    _section: Section,
+}
+
 impl<T> SharedStore<T> {
-    /// An empty cache of what is called `collection`.
-    pub(crate) fn new(collection: &str, seed: u64) -> Self {
-        let (writer, store) = (Mutex::new(()), RwLock::new(Store::new(seed)));
-        SharedStore { writer, store, views: Views::new(collection, seed) }
+    /// An empty cache of what is called `collection`, with these indexes.
+    ///
+    /// # Panics
+    ///
+    /// If two of them have one name.
+    pub(crate) fn new(collection: &Arc<str>, seed: u64, indexes: impl IntoIterator<Item = IndexDef<T>>) -> Self {
+        let mut store = Store::new(seed);
+        for index in indexes {
+            store.add_index(index).expect("a new store has no index");
+        }
+        let (writer, store) = (Mutex::new(()), RwLock::new(store));
+        SharedStore { writer, of: Arc::clone(collection), store, views: Views::new(collection, seed) }
+    }
+
+    /// Waits until nobody else changes it. Whoever runs code of the user's must know that this thread may.
+    fn changing(&self, doing: &'static str) -> Changing<'_> {
+        let _writer = self.writer.lock();
+        Changing { _writer, _section: section::enter(Held::Writer { of: Arc::clone(&self.of), doing }) }
     }
 
     /// The object of a key.
@@ -47,7 +76,7 @@ impl<T> SharedStore<T> {
     }
 
     pub(crate) fn commit(&self, mut commit: Commit<T>) -> Committed<T> {
-        let _writer = self.writer.lock();
+        let _changing = self.changing("a change is committed");
         // What a list has, and the store too: compared under no lock.
         commit.settle(&CatchUnwind, |key| self.read(|store| store.fresh_slot(key)));
         // An index may have come since the objects were decoded; from here on none can.
@@ -71,17 +100,31 @@ impl<T> SharedStore<T> {
     }
 
     /// Adds an index. It is filled from a snapshot while readers go on; the informer's next change waits.
-    pub(crate) fn add_index(&self, def: IndexDef<T>) -> Result<(), IndexError> {
-        let _writer = self.writer.lock();
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldDeadlock`] where this thread changes a cache already; else [`Error::Index`] says what is wrong.
+    pub(crate) fn add_index(&self, def: IndexDef<T>) -> Result<(), Error> {
+        refuse_held(Level::Changing, "adding an index")?;
+        let _dropped_last = def.clone(); // what its function has captured is the user's, and goes under no lock
+        let _changing = self.changing("an index is filled");
         let begun = self.read(|store| store.begin_index(def))?;
         let prepared = begun.build(&CatchUnwind)?;
-        self.store.write().install_index(prepared)
+        Ok(self.store.write().install_index(prepared)?)
     }
 
-    pub(crate) fn remove_index(&self, name: &str) -> Result<(), IndexError> {
-        let _writer = self.writer.lock();
-        let removed = self.store.write().remove_index(name)?;
-        drop(removed); // under no lock that readers take
+    /// Takes an index away.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_index`](Self::add_index).
+    pub(crate) fn remove_index(&self, name: &str) -> Result<(), Error> {
+        refuse_held(Level::Changing, "remove_index()")?;
+        let removed = {
+            let _changing = self.changing("an index is taken away");
+            self.store.write().remove_index(name)?
+        };
+        drop(removed); // a large one takes its time, and its function is the user's: under no lock
         Ok(())
     }
 }

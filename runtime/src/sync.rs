@@ -54,12 +54,17 @@ use std::sync as imp;
 pub use imp::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 pub use std::sync::OnceLock;
 
-/// Threads, and who is one.
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(shuttle))]
+pub(crate) use std::thread_local;
+
+/// Threads.
 pub mod thread {
     #[cfg(shuttle)]
-    pub use shuttle::thread::{Builder, ThreadId, current};
+    pub use shuttle::thread::Builder;
     #[cfg(not(shuttle))]
-    pub use std::thread::{Builder, ThreadId, current};
+    pub use std::thread::Builder;
 }
 
 /// The atomic integers and their orderings.

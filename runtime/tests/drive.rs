@@ -9,7 +9,7 @@ use informer_core::reflector::{End, ListStrategy, Phase};
 use informer_core::selector::LabelSelector;
 use informer_core::time::{Deadline, Duration, Time};
 use informer_core::wire::{Head, Request, RequestId};
-use informer_core::{DynamicObject, Key, Obj, Resource};
+use informer_core::{DynamicObject, Key, Obj, Object, Resource};
 use informer_runtime::driver::{Drive, IoAction, IoEvent, WALL_CLOCK_EVERY};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
@@ -25,6 +25,8 @@ use std::time::Instant;
 mod drops;
 #[path = "drive/forms.rs"]
 mod forms;
+#[path = "drive/inside.rs"]
+mod inside;
 #[path = "drive/mutation.rs"]
 mod mutation;
 #[path = "drive/own_writes.rs"]

@@ -6,7 +6,7 @@
 //! | added | deleted | nothing: the place is kept for the key |
 //! | nothing | added | added |
 //! | updated | updated | updated, from the older `old` to the newer object |
-//! | updated | deleted | deleted, with the older `old` |
+//! | updated | deleted | deleted, with the older `old`; of the incarnation of that |
 //! | deleted | added | both: they are two incarnations |
 //!
 //! An update from one incarnation to another, which a handler can [ask for](super::Recreated), is an update here: of what a
@@ -42,7 +42,7 @@ pub(super) fn join<T>(before: Entry<T>, after: Notification<T>) -> Joined<T> {
         (Entry::Change(Updated { old, .. }), Deleted { object, cause, final_state_known, .. }) => {
             // With an unknown final state `object` is the last one that the informer knew: newer than what the
             // handler saw, and still the best there is.
-            Joined::One(Entry::Change(Deleted { object, old, cause, final_state_known }))
+            Joined::One(Entry::Change(Notification::ended(old, object, cause, final_state_known)))
         }
         (before, after) => Joined::Two(before, after),
     }

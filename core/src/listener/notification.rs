@@ -45,7 +45,8 @@ pub enum Notification<T> {
     },
     /// The handler had this key, and it is gone (or it no longer matches the informer's selector).
     Deleted {
-        /// What the server sent with the deletion; `old` again if the final state is unknown.
+        /// What the server sent with the deletion. If the final state is unknown, the last one that was known: `old`, or a
+        /// newer one that this handler was not told of. Always of the incarnation of `old`.
         object: Obj<T>,
         /// What the handler was given last.
         old: Obj<T>,
@@ -58,6 +59,15 @@ pub enum Notification<T> {
 }
 
 impl<T> Notification<T> {
+    /// The end of what a handler has, which is told with `object`. If that is another incarnation, which came and went while
+    /// the handler was not told, nobody saw the end of the one that it has: what it keeps by uid is of that one.
+    pub(crate) fn ended(had: Obj<T>, object: Obj<T>, cause: Cause, final_state_known: bool) -> Self {
+        match same_incarnation(had.uid(), object.uid()) {
+            true => Notification::Deleted { object, old: had, cause, final_state_known },
+            false => Notification::Deleted { object: had.clone(), old: had, cause, final_state_known: false },
+        }
+    }
+
     /// Namespace and name of the object.
     pub fn key(&self) -> KeyRef<'_> {
         self.object().key()
@@ -79,14 +89,26 @@ impl<T> Notification<T> {
         }
     }
 
-    /// Its objects, for who drops one after the other: a panic in one must not find the other half way.
-    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
-        let (object, old) = match self {
+    /// [`object`](Self::object) and [`old`](Self::old), for whoever keeps them or drops them one by one. Of a deletion whose
+    /// final state is unknown they may be the same object.
+    ///
+    /// ```
+    /// use informer_core::listener::{Cause, Notification};
+    /// use informer_core::{Key, Obj, Uid, Version};
+    ///
+    /// let at = |version: &str| Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new(version), ());
+    /// let added = Notification::Added { object: at("1"), initial: false, cause: Cause::Watch };
+    /// assert!(added.into_parts().1.is_none());
+    /// let updated = Notification::Updated { old: at("1"), new: at("2"), cause: Cause::Watch };
+    /// let (object, old) = updated.into_parts();
+    /// assert!(object.version() == *"2" && old.is_some_and(|old| old.version() == *"1"));
+    /// ```
+    pub fn into_parts(self) -> (Obj<T>, Option<Obj<T>>) {
+        match self {
             Notification::Added { object, .. } => (object, None),
             Notification::Updated { old, new, .. } => (new, Some(old)),
             Notification::Deleted { object, old, .. } => (object, Some(old)),
-        };
-        old.into_iter().chain([object])
+        }
     }
 
     /// True for an update between two incarnations: the object was deleted and made again unseen, and its uid is another

@@ -15,6 +15,9 @@
 //! ring merges, a flagged update is merged like any other one, so what waits may be an update from a first incarnation to a
 //! third, or an addition of the newest.
 //!
+//! Random histories of both forms, late or not, stand in `core/tests/recreated.rs` and beside rings in `model.rs`; what a
+//! running informer tells in `runtime/tests/drive/recreated.rs`.
+//!
 //! ```
 //! use informer_core::listener::{Batch, Cause, Delivery, Notification, Overflow, Recreated, Ring};
 //! use informer_core::{Key, Obj, Uid, Version};
@@ -185,6 +188,23 @@ mod tests {
             ring.push_batch(&unseen(second, third));
             ring.push(update(third, last));
             assert_eq!(told(&mut ring), [want]);
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_incarnation_that_a_handler_was_never_told_of_is_the_end_of_the_one_that_it_has() {
+        let (first, second, last) = (at("u1", 1), at("u2", 5), at("u2", 6));
+        for end in [
+            Notification::Deleted { object: last, old: second.clone(), cause: Cause::Watch, final_state_known: true },
+            deleted(&second, false),
+        ] {
+            let mut ring = flagged(0);
+            ring.push_batch(&unseen(&first, &second));
+            ring.push(end);
+            let Some(Delivery::Notification(told)) = ring.pop() else { panic!("its object is gone") };
+            assert_eq!(told.to_string(), "deleted ns/a@1 (final state unknown)");
+            assert!([Some(told.object()), told.old()].map(|has| Obj::ptr_eq(has.unwrap(), &first)) == [true; 2]);
+            assert!(ring.pop().is_none());
         }
     }
 

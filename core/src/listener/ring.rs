@@ -33,9 +33,9 @@ pub enum Delivery<T> {
     Synced,
 }
 
-/// What a handler may do until it asks its ring again.
+/// What a handler may do until it asks its ring again. Whoever runs one must know each, as with
+/// [`Output`](crate::informer::Output).
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Turn<T> {
     /// Deliver its current notification, then those behind it.
     Walk(Walk<T>),

@@ -488,18 +488,20 @@ impl<T> Store<T> {
         if self.has_index(def.name()) { Err(IndexError::Exists(String::from(def.name()))) } else { Ok(()) }
     }
 
-    /// Takes an index away, and gives it back: to drop a large one takes time, which no reader should wait for.
+    /// Takes an index away, and gives it back: to drop a large one takes time, which no reader should wait for, and what its
+    /// function has captured is the user's.
     ///
     /// # Errors
     ///
     /// If there is none of this name.
-    pub fn remove_index(&mut self, name: &str) -> Result<RemovedIndex, IndexError> {
+    pub fn remove_index(&mut self, name: &str) -> Result<RemovedIndex<T>, IndexError> {
         let at = self.indexes.iter().position(|index| index.name() == name);
         let at = at.ok_or_else(|| IndexError::Unknown(String::from(name)))?;
         let index = self.indexes.remove(at);
         let list = self.indexers.list.iter().filter(|def| def.name() != name).cloned().collect();
-        self.indexers = Indexers { generation: self.indexers.generation + 1, list };
-        Ok(RemovedIndex { _index: index })
+        let generation = self.indexers.generation + 1;
+        let before = core::mem::replace(&mut self.indexers, Indexers { generation, list });
+        Ok(RemovedIndex { _index: index, _functions: before })
     }
 
     /// Puts an object in by hand: for a store without an informer. Gives back what was there.
@@ -905,8 +907,9 @@ pub struct PreparedIndex<T> {
 }
 
 /// An index that was taken away.
-pub struct RemovedIndex {
+pub struct RemovedIndex<T> {
     _index: Index,
+    _functions: Indexers<T>,
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use super::*;
 use crate::config::Config;
 use crate::factory::{FactoryCore, FactoryOptions};
 use crate::handler::{Deliveries, HandlerOptions, Lent};
-use crate::schedules::seldom;
+use crate::observe::Observed;
+use crate::schedules::{finds, seldom};
+use crate::sync::OnceLock;
+use informer_core::informer::Notice;
 use informer_core::{Key, Uid};
 use shuttle::thread::spawn;
 
@@ -140,5 +143,89 @@ fn who_asks_for_room_beside_feeders_is_answered_in_every_order() {
         }
         feeds.join().unwrap();
         asks.join().unwrap();
+    });
+}
+
+type Two = [(InformerHandle<u32>, Feeder<u32>); 2];
+
+/// Two informers that are fed, whose observer is called while they are: with both, and which of them it is that calls.
+fn two(observer: fn(&Two, usize)) -> (FactoryCore, Arc<OnceLock<Two>>) {
+    let two: Arc<OnceLock<Two>> = Arc::default();
+    let known = Arc::clone(&two);
+    let mut options = FactoryOptions::observed(Arc::new(move |observed: &Observed<'_>| {
+        if let (Observed::Notice { subject, notice: Notice::Phase(_) }, Some(two)) = (observed, known.get()) {
+            observer(two, usize::from(*subject == "b"));
+        }
+    }));
+    (options.seed, options.decode_threads) = (Some(7), Some(0));
+    let factory = FactoryCore::new(Config::from_url("http://127.0.0.1:1").unwrap(), options);
+    let feeds = ["a", "b"].map(|name| factory.fed(FedSpec::of(Resource::cluster("", "v1", name, "Node"))).unwrap());
+    assert!(two.set(feeds).is_ok());
+    (factory, two)
+}
+
+/// A thread for each of the two.
+fn beside_each_other(two: &Arc<OnceLock<Two>>, work: fn(&Two, usize)) {
+    let threads = [0, 1].map(|this| {
+        let two = Arc::clone(two);
+        spawn(move || work(two.get().unwrap(), this))
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+fn first_list(two: &Two, this: usize) {
+    two[this].1.list([], Version::new("1")).unwrap();
+}
+
+#[test]
+fn two_informers_whose_observers_feed_each_other_refuse_it_and_do_not_wait_for_each_other() {
+    seldom(|| {
+        let (_factory, two) = two(|two, this| {
+            let refused = two[1 - this].1.list([], Version::new("2")).unwrap_err();
+            assert!(matches!(refused.why, Refusal::Inside { .. }), "{refused}");
+        });
+        beside_each_other(&two, first_list);
+        for (informer, feeder) in two.get().unwrap() {
+            assert!(informer.has_synced() && feeder.version() == *"1");
+        }
+    });
+}
+
+#[test]
+fn an_index_function_that_feeds_and_an_observer_that_indexes_do_not_wait_for_each_other() {
+    seldom(|| {
+        let (_factory, two) = two(|two, this| {
+            two[1 - this].0.try_index("from an observer", |n| **n).unwrap();
+        });
+        let work = |two: &Two, this: usize| match this {
+            0 => {
+                let (feeder, count) = (two[1].1.seat.clone(), Arc::new(crate::sync::atomic::AtomicUsize::new(0)));
+                let asked = Arc::clone(&count);
+                two[0].0.index("from a thread", move |n| {
+                    assert!(matches!(feeder.wait(), Err(Refusal::Inside { .. })));
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    **n
+                });
+                first_list(two, 0);
+                two[0].1.apply(applied(2)).unwrap();
+                assert!(count.load(Ordering::Relaxed) > 0);
+            }
+            _ => first_list(two, 1),
+        };
+        beside_each_other(&two, work);
+    });
+}
+
+#[test]
+fn an_observer_that_waits_for_another_seat_without_asking_what_its_thread_has_is_stuck() {
+    finds(|| {
+        let (_factory, two) = two(|two, this| {
+            let seat = &two[1 - this].1.seat;
+            let mut place = seat.place.lock();
+            while place.driver.is_none() {
+                place = seat.free.wait(place);
+            }
+        });
+        beside_each_other(&two, first_list);
     });
 }

@@ -295,7 +295,7 @@ fn a_late_handler_gets_the_state_and_then_what_follows() {
     often(|| {
         let (channel, mut deliveries) = channel();
         let driver = spawn(move || {
-            let store = SharedStore::new("numbers", 7);
+            let store = SharedStore::new(&"numbers".into(), 7, []);
             let commit = |n| {
                 let mut queue = InOrderQueue::default();
                 queue.push_event(ItemKind::Added, object(n));

@@ -1,6 +1,7 @@
 //! [`SharedStore`]: a reader sees a commit whole or not at all, and an index is complete whenever it is there.
 
 use super::{ASIDE, SharedStore};
+use crate::error::Error;
 use crate::schedules::{finds, seldom};
 use crate::sync::Arc;
 use informer_core::decode::NoGuard;
@@ -35,7 +36,7 @@ fn event(n: usize, number: usize) -> Commit<usize> {
 
 /// With the first list of so many objects.
 fn listed(objects: usize) -> Shared {
-    let store = Shared::new(SharedStore::new("numbers", 7));
+    let store = Shared::new(SharedStore::new(&"numbers".into(), 7, []));
     relist(&store, objects, 1);
     store
 }
@@ -152,4 +153,35 @@ fn an_index_that_does_not_wait_for_the_writer_is_lost_in_a_list_that_is_built_as
         indexer.join().unwrap();
         assert!(store.read(|store| store.has_index("number")));
     });
+}
+
+/// Two stores, and an index function of each that reaches for the other while it is filled.
+fn indexed_by_each_other(reach: fn(&SharedStore<usize>)) {
+    let stores = [listed(1), listed(1)];
+    let threads = [0, 1].map(|this| {
+        let (store, other) = (Arc::clone(&stores[this]), Arc::clone(&stores[1 - this]));
+        let function = move |object: &Obj<usize>| {
+            reach(&other);
+            **object
+        };
+        spawn(move || store.add_index(IndexDef::new("number", function)).unwrap())
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    stores.iter().for_each(|store| store.read(assert_index_complete));
+}
+
+#[test]
+fn index_functions_that_index_each_others_caches_are_refused_and_do_not_wait_for_each_other() {
+    seldom(|| {
+        indexed_by_each_other(|other| {
+            assert!(matches!(other.add_index(by_number()), Err(Error::WouldDeadlock { .. })));
+            assert!(matches!(other.remove_index("number"), Err(Error::WouldDeadlock { .. })));
+            assert_eq!(other.read(Store::len), 1, "reading is allowed");
+        });
+    });
+}
+
+#[test]
+fn an_index_function_that_waits_for_another_writer_without_asking_is_stuck() {
+    finds(|| indexed_by_each_other(|other| drop(other.writer.lock())));
 }

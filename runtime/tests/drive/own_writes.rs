@@ -192,7 +192,7 @@ fn the_answer_to_a_deletion_hides_what_is_gone_and_shows_what_waits() {
 
 impl Hand {
     /// The watch has expired, and so has the list at our version; the newest state is an older one.
-    fn set_back(&mut self, version: &str, items: &[String]) {
+    pub(super) fn set_back(&mut self, version: &str, items: &[String]) {
         let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#;
         let watch = self.last.expect("a watch is open");
         let event = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");

@@ -79,11 +79,14 @@ impl<T> SharedStore<T> {
         let _changing = self.changing("a change is committed");
         // What a list has, and the store too: compared under no lock.
         commit.settle(&CatchUnwind, |key| self.read(|store| store.fresh_slot(key)));
+        // One look for all that is to be known: each time the lock is taken, readers on other processors lose sight of it.
+        let (indexers, many) = self.read(|store| {
+            store.warm(&commit);
+            (store.indexers(), commit.staged().is_some_and(|staged| staged.changes(store) > ASIDE))
+        });
         // An index may have come since the objects were decoded; from here on none can.
-        commit.reindex(&self.read(Store::indexers), &CatchUnwind);
-        let many = commit.staged().is_some_and(|staged| self.read(|store| staged.changes(store)) > ASIDE);
+        commit.reindex(&indexers, &CatchUnwind);
         if !many {
-            self.read(|store| store.warm(&commit));
             return self.store.write().commit(commit);
         }
         let mut aside = self.read(Store::clone);

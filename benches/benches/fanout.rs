@@ -42,7 +42,7 @@ fn main() {
                 drop(batch);
                 let told: usize = rings.iter_mut().map(walk).sum();
                 assert_eq!(told as u64, count * many);
-                batches.reclaim(many as usize, drop);
+                batches.reclaim(many as usize, |told| told.for_each(drop));
             });
         });
     }

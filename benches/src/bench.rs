@@ -157,7 +157,7 @@ impl<T> Bench<T> {
                 Output::Decode(mut job) => {
                     job.probe(&self.store);
                     // What all have passed goes back: its objects, and its memory to a later batch.
-                    self.batches.reclaim(2 * job.len(), drop);
+                    self.batches.reclaim(2 * job.len(), |told| told.for_each(drop));
                     let decoded = job.decode(&self.codec, &self.store.indexers(), &NoGuard);
                     self.informer.handle(self.now, Input::Decoded(decoded));
                 }

@@ -72,10 +72,12 @@
 //! [`InformerConfig::fed`]: crate::informer::InformerConfig::fed
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, drop_guarded};
+use crate::fifo::COMMIT_EVENTS;
 use crate::object::{Key, KeyRef, Obj, Version};
-use crate::store::{Fresh, Staged, Store};
+use crate::store::{Fresh, Slot, Staged, Store};
 use alloc::vec::Vec;
-use core::fmt;
+use core::{fmt, hint};
+use smallvec::SmallVec;
 
 /// One change, as a watch would tell it.
 pub enum Change<T> {
@@ -142,47 +144,59 @@ impl<T> Fed<T> {
     /// A complete state that stands for `version`. Of a key that comes twice the last object counts. What the store has at
     /// the same uid and version stays, and nobody is told of it. An empty version is one that cannot be waited for.
     pub fn list(objects: impl IntoIterator<Item = Obj<T>>, version: Version) -> Self {
-        let mut fed = Fed { items: Vec::new(), unfit: Vec::new(), list: Some(version) };
-        for object in objects {
+        let items = objects.into_iter().map(|object| {
             // Whether the store has this very object is seen when it is committed: it may change until then.
             let same: Option<fn(&T, &T) -> bool> = if object.version().is_empty() { None } else { Some(|_, _| true) };
-            fed.apply(object, same);
-        }
+            Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } }
+        });
+        let mut fed = Fed { items: items.collect(), unfit: Vec::new(), list: Some(version) };
+        fed.put_nameless_aside();
         fed
     }
 
     /// Changes, in the order in which they happened. The store stands for the version of the last one that has one.
     pub fn changes(changes: impl IntoIterator<Item = Change<T>>) -> Self {
+        Fed::changes_in(Vec::new(), changes)
+    }
+
+    /// The same in memory that is there: see [`Informer::changes`](crate::informer::Informer::changes).
+    pub(crate) fn changes_in(items: Vec<Item<T>>, changes: impl IntoIterator<Item = Change<T>>) -> Self {
+        debug_assert!(items.is_empty(), "memory, and no change");
         let changes = changes.into_iter();
-        let mut fed = Fed { items: Vec::with_capacity(changes.size_hint().0), unfit: Vec::new(), list: None };
-        for change in changes {
-            match change {
-                Change::Applied(object) => fed.apply(object, None),
-                Change::Deleted(last) => fed.items.push(Item::Gone { known: None, gone: Gone::Last(last) }),
-                Change::DeletedKey(key) => {
-                    let gone = Gone::Named { key, version: Version::default() };
-                    fed.items.push(Item::Gone { known: None, gone });
-                }
+        let mut fed = Fed { items, unfit: Vec::new(), list: None };
+        fed.items.reserve(changes.size_hint().0);
+        fed.items.extend(changes.map(|change| match change {
+            Change::Applied(object) => Item::Fresh { known: None, fresh: Fresh::bare(object) },
+            Change::Deleted(last) => Item::Gone { known: None, gone: Gone::Last(last) },
+            Change::DeletedKey(key) => {
+                Item::Gone { known: None, gone: Gone::Named { key, version: Version::default() } }
             }
-        }
+        }));
+        fed.put_nameless_aside();
         fed
     }
 
-    fn apply(&mut self, object: Obj<T>, same: Option<fn(&T, &T) -> bool>) {
-        let key = Obj::key_bytes(&object);
-        if key.is_empty() || key.ends_with(b"/") {
-            let bad = BadItem::new(None, object.version().to_version(), "it has no name");
-            self.items.push(Item::Bad { known: None, bad });
-            self.unfit.push(object);
-        } else {
-            self.items.push(Item::Fresh { known: None, fresh: Fresh { same, ..Fresh::bare(object) } });
+    /// What has no name cannot be an object. A loop of its own, so that many objects are waited for together: it is the
+    /// first look at each, and its count will be wanted, too.
+    fn put_nameless_aside(&mut self) {
+        for item in &mut self.items {
+            let Item::Fresh { fresh: Fresh { object, .. }, .. } = item else { continue };
+            hint::black_box(Obj::is_last(object));
+            let key = Obj::key_bytes(object);
+            if key.is_empty() || key.ends_with(b"/") {
+                let bad = BadItem::new(None, object.version().to_version(), "it has no name");
+                let unfit = core::mem::replace(item, Item::Bad { known: None, bad });
+                self.unfit.extend(unfit.into_object());
+            }
         }
     }
 
-    /// Looks which objects of a list the store has already: their index values need not be computed. Call it under the
-    /// read lock; it runs no user code.
+    /// Looks up what the store has. Of a list that is objects that it has already: their index values need not be computed.
+    /// Of changes it is the places of their objects, which the commit need not look for. Call it under the read lock; it runs
+    /// no user code. It may be left out.
     pub fn probe(&mut self, store: &Store<T>) {
         if self.list.is_none() {
+            self.items.chunks_mut(COMMIT_EVENTS).for_each(|items| probe_changes(items, store));
             return;
         }
         for item in &mut self.items {
@@ -200,10 +214,13 @@ impl<T> Fed<T> {
     /// ([`Commit::reindex`](crate::store::Commit::reindex)).
     pub fn index(&mut self, indexers: &Indexers<T>, guard: &dyn Guard) {
         for item in &mut self.items {
-            if let Item::Fresh { known: None, fresh } = item {
-                if let Err(bad) = fresh.reindex(indexers, guard) {
-                    drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
-                }
+            let Item::Fresh { known, fresh } = item else { continue };
+            // What a list has as the store has it does not come into the store.
+            if self.list.is_some() && known.is_some() {
+                continue;
+            }
+            if let Err(bad) = fresh.reindex(indexers, guard) {
+                drop_guarded(guard, core::mem::replace(item, Item::Bad { known: None, bad }));
             }
         }
     }
@@ -245,6 +262,24 @@ impl<T> Fed<T> {
                 FedWork::List(staged, version)
             }
             None => FedWork::Changes(items),
+        }
+    }
+}
+
+/// Where the objects lie that changes are of.
+fn probe_changes<T>(items: &mut [Item<T>], store: &Store<T>) {
+    let mut places = SmallVec::<[Option<Slot>; COMMIT_EVENTS]>::new();
+    let keys = items.iter().map(|item| match item {
+        Item::Fresh { fresh, .. } => Obj::key_bytes(&fresh.object),
+        Item::Gone { gone: Gone::Last(last), .. } => Obj::key_bytes(last),
+        Item::Gone { gone: Gone::Named { key, .. }, .. } => key.as_str().as_bytes(),
+        // No object has an empty key.
+        Item::Unchanged(_) | Item::Bad { .. } => &[],
+    });
+    store.find_each(keys, |place| places.push(place));
+    for (item, place) in items.iter_mut().zip(places) {
+        if let Item::Fresh { known, .. } | Item::Gone { known, .. } = item {
+            *known = place;
         }
     }
 }

@@ -75,7 +75,7 @@
 //! ```
 
 use crate::decode::{DecodeJob, Decoded, Item, Ticket, Trust};
-use crate::fed::{Fed, FedWork};
+use crate::fed::{Change, Fed, FedWork};
 use crate::fifo::{Queue, QueueKind};
 use crate::object::{Obj, Resource, Version};
 use crate::reflector::failure::subject;
@@ -507,6 +507,12 @@ impl<T> Informer<T> {
         self.pump(now);
     }
 
+    /// [`Fed::changes`] in the memory of earlier ones, if that is back. So an informer that is fed up to
+    /// [`COMMIT_EVENTS`](crate::fifo::COMMIT_EVENTS) changes at a time allocates nothing for them once it has run for a while.
+    pub fn changes(&mut self, changes: impl IntoIterator<Item = Change<T>>) -> Fed<T> {
+        Fed::changes_in(self.queue.take_memory(), changes)
+    }
+
     /// The next thing to do. [`Output::Wait`] when there is nothing.
     pub fn poll_output(&mut self) -> Output<T> {
         self.outputs.pop_front().unwrap_or_else(|| Output::Wait(self.deadline()))
@@ -776,9 +782,7 @@ impl<T> Informer<T> {
             }
             Some(Work::Fed(fed)) => {
                 match fed.into_work(&mut self.unwanted) {
-                    FedWork::Changes(items) => {
-                        items.into_iter().for_each(|item| self.queue.push(item, &mut self.unwanted));
-                    }
+                    FedWork::Changes(items) => self.queue.push_together(items, &mut self.unwanted),
                     FedWork::List(staged, version) => {
                         self.finished = Some((NO_ATTEMPT, Phase::Listing));
                         self.queue.replace(staged, version);

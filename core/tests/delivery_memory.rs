@@ -31,7 +31,7 @@ fn deliver(
             ring.recall(walk.place());
         }
     }
-    batches.reclaim(2, drop);
+    batches.reclaim(2, |told| told.for_each(drop));
     seen
 }
 

@@ -171,6 +171,14 @@ fn list(words: &[Word], version: &str) -> Input<'static, u32> {
     Input::Fed(Fed::list(words.iter().copied().map(object), Version::new(version)))
 }
 
+/// Changes that were probed and indexed, in the memory of earlier ones.
+fn prepared_changes(hand: &mut Hand, changes: impl IntoIterator<Item = Change<u32>>) -> Input<'static, u32> {
+    let mut fed = hand.machine.changes(changes);
+    fed.probe(&hand.store);
+    fed.index(&hand.store.indexers(), &NoGuard);
+    Input::Fed(fed)
+}
+
 fn changes(changes: impl IntoIterator<Item = Change<u32>>) -> Input<'static, u32> {
     Input::Fed(Fed::changes(changes))
 }
@@ -274,7 +282,9 @@ proptest! {
                             }
                         }
                     }
-                    hand.tell(changes(told));
+                    let prepared = told.len() % 2 == 0;
+                    let input = if prepared { prepared_changes(&mut hand, told) } else { changes(told) };
+                    hand.tell(input);
                 }
                 Step::Take(who, most) => {
                     let who = usize::from(who) % hand.handlers.len();

@@ -3,13 +3,14 @@
 
 use allocation_counter::measure;
 use informer_core::decode::{Codec, DecodeJob, NoGuard};
+use informer_core::fed::{Change, Fed};
 use informer_core::informer::{Informer, InformerConfig, Input, Output};
 use informer_core::listener::{Batches, Overflow, Ring, Turn};
 use informer_core::reflector::{End, ListStrategy};
 use informer_core::store::{IndexDef, Store};
 use informer_core::time::Time;
 use informer_core::wire::{Head, RequestId};
-use informer_core::{DynamicObject, Obj, Resource};
+use informer_core::{DynamicObject, Key, Obj, Resource, Uid, Version};
 
 /// More than one word of a set of slots holds, and more than one chunk.
 const OBJECTS: usize = 500;
@@ -97,7 +98,7 @@ impl World {
         while let Some(mut next) = job.take() {
             next.probe(&self.store);
             // As a runtime does it: what its handlers have passed is memory for the batches to come.
-            let counted = measure(|| self.batches.reclaim(2 * next.len(), drop));
+            let counted = measure(|| self.batches.reclaim(2 * next.len(), |told| told.for_each(drop)));
             self.allocations += counted.count_total;
             let decoded = next.decode(&self.codec, &self.store.indexers(), &NoGuard);
             let counted = measure(|| {
@@ -106,6 +107,22 @@ impl World {
             });
             self.allocations += counted.count_total;
         }
+    }
+
+    /// As a runtime feeds. Allocations beside those of index functions.
+    fn feed(&mut self, made: impl FnOnce(&mut Informer<usize>) -> Fed<usize>) -> u64 {
+        let mut fed = None;
+        let before = measure(|| {
+            self.batches.reclaim(2, |told| told.for_each(drop));
+            fed.insert(made(&mut self.informer)).probe(&self.store);
+        });
+        let mut fed = fed.expect("it was made");
+        fed.index(&self.store.indexers(), &NoGuard);
+        let after = measure(|| {
+            self.informer.handle(Time::ZERO, Input::Fed(fed));
+            assert!(self.drain().is_none(), "there is nothing to decode");
+        });
+        before.count_total + after.count_total
     }
 
     /// What a handler does.
@@ -139,6 +156,53 @@ impl World {
                 _ => {}
             }
         }
+    }
+}
+
+/// An informer that is fed, with one handler: allocations of a part, from the built objects to the handler that has walked
+/// past them.
+#[test]
+fn a_change_that_is_fed_reaches_its_handler_without_an_allocation() {
+    for indexes in 0..=2 {
+        let mut world = World::new(indexes);
+        let mut config = InformerConfig::new(Resource::namespaced("", "v1", "pods", "Pod"));
+        config.fed = true;
+        (world.informer, world.ring) = (Informer::new(config, 7), Ring::new(Overflow::default()));
+        let made = |n: usize, version: usize| {
+            let key = Key::new(&format!("team-{}", n % 10), &format!("object-{n}"));
+            Obj::new(key, Uid::new("u"), Version::new(&version.to_string()), version)
+        };
+        let mut store = Store::new(7);
+        [IndexDef::namespace(), IndexDef::new("parity", |n: &Obj<usize>| **n % 2 == 0)]
+            .into_iter()
+            .take(indexes)
+            .for_each(|index| store.add_index(index).unwrap());
+        world.store = store;
+        world.feed(|_| Fed::list((0..OBJECTS).map(|n| made(n, n + 1)), Version::new(&OBJECTS.to_string())));
+        world.ring.replay(world.store.snapshot());
+        world.walk();
+        world.version = OBJECTS;
+        let part = |world: &mut World, many: usize| {
+            let changes: Vec<_> = (0..many)
+                .map(|_| {
+                    world.version += 1;
+                    Change::Applied(made(world.version * 7 % OBJECTS, world.version))
+                })
+                .collect();
+            world.feed(|informer| informer.changes(changes))
+        };
+        let parts = [64, 1, 7, 64, 33];
+        for _ in 0..2 {
+            parts.iter().for_each(|many| _ = part(&mut world, *many));
+        }
+        world.told = 0;
+        for many in parts.iter().cycle() {
+            if world.told >= EVENTS {
+                break;
+            }
+            assert_eq!(part(&mut world, *many), 0, "of {many} changes with {indexes} indexes");
+        }
+        assert_eq!(world.store.version().as_str(), world.version.to_string(), "every change came through");
     }
 }
 

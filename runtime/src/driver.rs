@@ -54,12 +54,12 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_quietly, drop_told};
+use crate::replaced::{Replaced, drop_each, drop_quietly, objects_of};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
 use informer_core::decode::Codec;
-use informer_core::fed::Fed;
+use informer_core::fed::{Change, Fed};
 use informer_core::informer::{HandlerId, Informer, Input, Notice, Output};
 use informer_core::listener::Batch;
 use informer_core::reflector::{End, Phase};
@@ -317,6 +317,11 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         self.life.take()
     }
 
+    /// Changes to be [fed](Self::feed), in the memory of earlier ones.
+    pub(crate) fn changes(&mut self, changes: impl IntoIterator<Item = Change<T>>) -> Fed<T> {
+        self.machine.changes(changes)
+    }
+
     /// Commits what is fed by hand, and tells handlers' rings; handlers that wait hear of it at the
     /// [pause](Self::pause). Returns when the machine wants to be called again.
     pub(crate) fn feed(&mut self, now: Time, fed: Fed<T>) -> Option<Time> {
@@ -481,7 +486,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
-                        batch.into_notifications().into_iter().flatten().for_each(drop_told);
+                        let told = batch.into_notifications().into_iter().flatten();
+                        drop_each(told.flat_map(objects_of));
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));

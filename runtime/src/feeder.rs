@@ -14,7 +14,14 @@
 //! works before the start, too; the adapter is needed for what happens while nobody feeds: handlers that come and go,
 //! resyncs, the stop. It never waits for a feeder, and a feeder waits only while another one, or the adapter, drives.
 //!
-//! Nothing that is fed gets lost: what cannot be taken comes back with the error ([`Refused`]).
+//! Nothing that is fed gets lost unseen. What is not taken comes back with the error ([`Refused`]). What is taken and cannot
+//! be an object of the cache is put aside, the call succeeds, and observers are told why
+//! ([`Failure::quarantined`](informer_core::reflector::Failure::quarantined)):
+//!
+//! - an object on which an index function panics, once per version. The last good object of its key stays, and counts as
+//!   stale until a newer one comes; the version of the cache moves on;
+//! - an object without a name, each time: nobody can ask for it. The rest of its call is applied;
+//! - a deletion of what the cache does not have, which includes one without a name, changes nothing, and nobody is told.
 //!
 //! What changes have replaced is dropped by whoever feeds next, in place of the handler that was told of it last: that is
 //! cheaper, as long as many come. After a call of fewer than [`COMMIT_EVENTS`] changes nothing is kept for that, and after
@@ -203,7 +210,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         match turn.refusal(false) {
             Some(why) => Err(Refused { fed: change, why }),
             None => {
-                turn.feed(Fed::changes([change]), &self.inner);
+                turn.feed_changes([change], &self.inner);
                 Ok(())
             }
         }
@@ -227,7 +234,8 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     ///
     /// With the changes that were not applied, in their order; those before them were. See [`Refusal`].
     pub fn apply_all(&self, changes: impl IntoIterator<Item = Change<T>>) -> Result<(), Refused<Vec<Change<T>>>> {
-        // Whatever the iterator does, it does before this thread has the driver.
+        // Whatever the iterator does, it does before this thread has the driver. The memory is not kept for the next call: where
+        // nothing large is allocated for long, glibc merges all that was freed since at once, and the driver stands for that.
         let mut changes = changes.into_iter().collect::<Vec<_>>().into_iter();
         let refused = |fed, why| Err(Refused { fed, why });
         let mut turn = match self.seat.wait() {
@@ -238,7 +246,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
             if let Some(why) = turn.refusal(false) {
                 return refused(changes.collect(), why);
             }
-            turn.feed(Fed::changes(changes.by_ref().take(COMMIT_EVENTS)), &self.inner);
+            turn.feed_changes(changes.by_ref().take(COMMIT_EVENTS), &self.inner);
         }
         Ok(())
     }
@@ -288,7 +296,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     }
 
     fn has_room(&self) -> bool {
-        self.seat.wait().map_or(true, |turn| turn.driver().full().is_none())
+        self.seat.has_room()
     }
 }
 
@@ -380,7 +388,7 @@ pub(crate) struct Seat<T> {
 struct Place<T> {
     /// Away while a thread drives, so that what it calls runs under no lock.
     driver: Option<Box<InformerDriver<T>>>,
-    /// The adapter came while the driver was away: it is woken when that is back.
+    /// The adapter, or who waits for room, came while the driver was away: they are woken when that is back.
     missed: bool,
     /// The adapter is gone, and the informer ends with it.
     ended: bool,
@@ -423,6 +431,23 @@ impl<T: Send + Sync + 'static> Seat<T> {
         }
     }
 
+    /// True if no handler is full, or the next call says at once why nothing is taken. While another thread drives nobody
+    /// knows, and nobody waits here: `wake` is told when the driver is back.
+    fn has_room(&self) -> bool {
+        if section::inside(Level::Fed).is_some() {
+            return true;
+        }
+        let mut place = self.place.lock();
+        match &place.driver {
+            Some(driver) => driver.full().is_none(),
+            None if place.broken => true,
+            None => {
+                place.missed = true;
+                false
+            }
+        }
+    }
+
     /// The driver, if it is here; else its adapter is woken when it is.
     fn try_take(&self) -> Option<Turn<'_, T>> {
         let mut place = self.place.lock();
@@ -447,10 +472,6 @@ impl<T: Send + Sync + 'static> Seat<T> {
 }
 
 impl<T: Send + Sync + 'static> Turn<'_, T> {
-    fn driver(&self) -> &InformerDriver<T> {
-        self.driver.as_ref().expect("it is given back last")
-    }
-
     fn driver_mut(&mut self) -> &mut InformerDriver<T> {
         self.driver.as_mut().expect("it is given back last")
     }
@@ -468,6 +489,11 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
         let refusal = driver.refusal(now, list);
         self.due = due;
         refusal
+    }
+
+    fn feed_changes(&mut self, changes: impl IntoIterator<Item = Change<T>>, inner: &Inner<T>) {
+        let fed = self.driver_mut().changes(changes);
+        self.feed(fed, inner);
     }
 
     fn feed(&mut self, mut fed: Fed<T>, inner: &Inner<T>) {

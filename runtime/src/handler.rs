@@ -16,7 +16,7 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
-use crate::replaced::drop_told;
+use crate::replaced::{drop_each, drop_told, objects_of};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal};
 use informer_core::informer::HandlerId;
@@ -454,7 +454,7 @@ impl<T> Deliveries<T> {
     }
 
     /// Goes on to the next one if it was claimed together with the one before, and nobody has closed the handler since.
-    pub(crate) fn advance_claimed(&mut self) -> bool {
+    fn advance_claimed(&mut self) -> bool {
         match &mut self.walk {
             Some(walk) if walk.place() < self.claimed && !self.channel.shared.closed.load(Ordering::Acquire) => {
                 walk.advance().is_some()
@@ -463,9 +463,22 @@ impl<T> Deliveries<T> {
         }
     }
 
-    /// The notification that was found last.
-    pub(crate) fn current(&self) -> Option<&Notification<T>> {
-        self.walk.as_ref().map(Walk::current)
+    /// The notification that was found last, and those that were claimed together with it. Before each of these it is to be
+    /// seen whether the handler [is closed](Self::is_closed).
+    pub(crate) fn claimed(&self) -> &[Notification<T>] {
+        self.walk.as_ref().map_or(&[], |walk| walk.stretch(self.claimed))
+    }
+
+    /// That the last call was for this one of the [claimed](Self::claimed).
+    pub(crate) fn go_to(&mut self, number: usize) {
+        if let Some(walk) = &mut self.walk {
+            walk.go_to(number);
+        }
+    }
+
+    /// True once nothing is to be delivered any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.channel.shared.closed.load(Ordering::Acquire)
     }
 
     fn take_turn(&mut self) -> Found {
@@ -583,7 +596,8 @@ impl<T> Drop for Passed<T> {
         }
         // What it walks besides a batch is a snapshot, perhaps the last handle of it.
         let batch = guard::call(|| walk.into_batch()).ok().flatten();
-        batch.and_then(Batch::into_notifications).into_iter().flatten().for_each(drop_told);
+        let told = batch.and_then(Batch::into_notifications).into_iter().flatten();
+        drop_each(told.flat_map(objects_of));
     }
 }
 

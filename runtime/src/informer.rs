@@ -769,14 +769,17 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
             Next::Delivery(Lent::Notification(_)) => {
                 let (function, deliveries) = (&mut self.function, &mut self.deliveries);
                 // One guard for all that are claimed; after a panic the next step goes on behind the one that it was about.
+                let mut last = 0;
                 let delivered = guard::call(|| {
-                    while let Some(notification) = deliveries.current() {
-                        function(notification);
-                        if !deliveries.advance_claimed() {
+                    for (number, notification) in deliveries.claimed().iter().enumerate() {
+                        if number > 0 && deliveries.is_closed() {
                             break;
                         }
+                        last = number;
+                        function(notification);
                     }
                 });
+                deliveries.go_to(last);
                 if let Err(text) = delivered {
                     self.panicked(&text);
                 }

@@ -46,13 +46,13 @@ impl<T> Replaced<T> {
 
     /// Where nothing is decoded, this thread drops what all handlers have passed: it has touched these objects last.
     pub(crate) fn drop_passed(&mut self, batches: usize) {
-        self.batches.reclaim(LOOKS * batches, drop_quietly);
+        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(objects_of)));
     }
 
     /// Objects that nobody else holds, at most one for each that `job` will make.
     pub(crate) fn take(&mut self, job: &DecodeJob) -> Vec<Obj<T>> {
         let objects = &mut self.objects;
-        self.batches.reclaim(LOOKS * job.len(), |notification| objects.extend(replaced_by(notification)));
+        self.batches.reclaim(LOOKS * job.len(), |told| objects.extend(told.flat_map(replaced_by)));
         self.shorten(KEPT);
         let mut taken = Vec::new();
         for _ in 0..self.objects.len().min(LOOKS * job.len()) {
@@ -71,7 +71,7 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
-        self.batches.rest(drop_told);
+        self.batches.rest(|told| drop_each(told.flat_map(objects_of)));
         self.shorten(0);
     }
 
@@ -91,13 +91,63 @@ fn replaced_by<T>(notification: Notification<T>) -> Option<Obj<T>> {
 
 /// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
 pub(crate) fn drop_told<T>(notification: Notification<T>) {
+    drop_each(objects_of(notification));
+}
+
+/// Its objects, each a thing of its own to drop.
+pub(crate) fn objects_of<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
     let (object, old) = notification.into_parts();
-    drop_quietly(object);
-    drop_quietly(old);
+    old.into_iter().chain([object])
+}
+
+/// Drops many, each as [`drop_quietly`] does: under one guard, and under another one behind each that panics.
+pub(crate) fn drop_each<T>(mut dropped: impl Iterator<Item = T>) {
+    while crate::guard::call(|| dropped.by_ref().for_each(drop)).is_err() {}
 }
 
 /// A type's own `drop` is user code, and its panic costs nobody else anything.
 pub(crate) fn drop_quietly<T>(dropped: T) {
     // Nobody is left to be told: it is gone either way.
     let _ = crate::guard::call(|| drop(dropped));
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use informer_core::listener::Cause;
+    use informer_core::{Key, Uid, Version};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Throws<'a>(&'a AtomicUsize);
+
+    impl Drop for Throws<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("a panic that belongs to the test");
+        }
+    }
+
+    #[test]
+    fn each_object_is_dropped_where_the_drop_of_each_panics() {
+        let dropped = AtomicUsize::new(0);
+        let object =
+            |version: &str| Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new(version), Throws(&dropped));
+        let deleted = || Notification::Deleted {
+            object: object("2"),
+            old: object("1"),
+            cause: Cause::Watch,
+            final_state_known: true,
+        };
+        drop_told(deleted());
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        let mut replaced = Replaced::new();
+        for _ in 0..2 {
+            drop(replaced.publish(&mut vec![deleted(), deleted(), deleted()]));
+        }
+        replaced.drop_passed(1);
+        assert_eq!(dropped.load(Ordering::Relaxed), 14, "both batches were looked at");
+        assert!(replaced.batches.publish(&mut vec![deleted()]).is_some(), "what counted them is whole");
+        replaced.clear();
+        assert_eq!(dropped.load(Ordering::Relaxed), 16);
+    }
 }

@@ -433,6 +433,86 @@ fn an_object_on_which_an_index_function_panics_is_put_aside_and_reported() {
 }
 
 #[test]
+fn what_cannot_be_an_object_is_put_aside_and_told_and_the_rest_of_its_call_is_applied() {
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&failures);
+    let observer = Arc::new(move |observed: &Observed<'_>| {
+        if let Observed::Notice { notice: Notice::Failure(failure), .. } = observed {
+            assert!(failure.quarantined);
+            noted.lock().push(failure.message.clone());
+        }
+    });
+    let factory = factory_with(FactoryOptions::observed(observer));
+    let (informer, feeder) = factory.fed(spec()).unwrap();
+    informer.index("picky", |n| {
+        assert_ne!(**n % 10, 7, "a panic that belongs to the test");
+        **n
+    });
+    let (_, mut handler) = informer.channel(HandlerOptions::default());
+    feeder.list([light("a", 1), light("", 2)], at("2")).unwrap();
+    assert_eq!(told(&mut handler), ["added hall/a@1", "synced"]);
+    assert_eq!(failures.lock().split_off(0).len(), 1);
+
+    feeder.apply_all([applied("", 3), applied("a", 7), applied("a", 7), applied("b", 8)]).unwrap();
+    assert_eq!(
+        (told(&mut handler), cached(&informer)),
+        (vec!["added hall/b@8".into()], vec!["hall/a@1".into(), "hall/b@8".into()])
+    );
+    let told_of = failures.lock().split_off(0);
+    assert!(told_of.len() == 2 && told_of[0].contains("no name") && told_of[1].contains("hall/a"), "{told_of:?}");
+    assert_eq!(feeder.version().as_str(), "8");
+
+    let gone = |name: &str, version| Change::Deleted(light(name, version));
+    feeder.apply_all([gone("", 9), gone("unknown", 10), Change::DeletedKey(Key::new("hall", ""))]).unwrap();
+    assert_eq!((told(&mut handler), failures.lock().len(), feeder.version().as_str()), (vec![], 0, "10"));
+    feeder.apply(applied("a", 11)).unwrap();
+    assert_eq!(told(&mut handler), ["updated hall/a@11 (was 1)"]);
+}
+
+/// The one who asks is not held up, and hears of the room when the other one is done.
+#[cfg(feature = "async")]
+#[test]
+fn a_task_that_asks_for_room_does_not_wait_for_who_feeds() {
+    use std::future::Future;
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    struct Woken(AtomicU32);
+    impl Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Release);
+        }
+    }
+    let (_factory, informer, feeder) = fed();
+    let (begun, begins) = channel();
+    let (go_on, goes_on) = channel();
+    let steps = Mutex::new((begun, goes_on));
+    informer.index("slow", move |n| {
+        if **n == 7 {
+            let steps = steps.lock();
+            steps.0.send(()).unwrap();
+            steps.1.recv().unwrap();
+        }
+        **n
+    });
+    feeder.list([], at("1")).unwrap();
+    let woken = std::sync::Arc::new(Woken(AtomicU32::new(0)));
+    let waker = Waker::from(std::sync::Arc::clone(&woken));
+    let mut room = Box::pin(feeder.room());
+    std::thread::scope(|scope| {
+        let feeds = scope.spawn(|| feeder.apply(applied("a", 7)).unwrap());
+        begins.recv().unwrap();
+        // On this thread: the other one feeds until it is told to go on.
+        assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(feeder.wait_room(Instant::now()).is_ok(), "a deadline is kept beside who feeds");
+        go_on.send(()).unwrap();
+        feeds.join().unwrap();
+    });
+    assert!(woken.0.load(Ordering::Acquire) > 0);
+    assert_eq!(room.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
+}
+
+#[test]
 fn changes_of_cached_objects_are_found_as_ever() {
     let mutated = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&mutated);

@@ -43,6 +43,8 @@ const KEPT: usize = 2 * COMMIT_EVENTS;
 
 enum Delta<T> {
     Event(Item<T>),
+    /// Events that came together, no more than fit into one commit.
+    Events(Vec<Item<T>>),
     /// Boxed, so that an event takes no more room than it needs.
     Replaced(Box<Staged<T>>, Version),
     Bookmark(Version),
@@ -82,6 +84,20 @@ impl<T> InOrderQueue<T> {
         self.deltas.push_back(Delta::Event(item));
     }
 
+    /// Queues events that came together. As many as fit into one commit are one, and their memory is its memory.
+    pub(crate) fn push_together(&mut self, items: Vec<Item<T>>) {
+        if (1..=COMMIT_EVENTS).contains(&items.len()) {
+            self.deltas.push_back(Delta::Events(items));
+        } else {
+            items.into_iter().for_each(|item| self.push(item));
+        }
+    }
+
+    /// Memory for events that are to be [pushed together](Self::push_together).
+    pub(crate) fn take_memory(&mut self) -> Vec<Item<T>> {
+        core::mem::take(&mut self.spare.items)
+    }
+
     /// Queues a complete list, which stands for `version`.
     pub(crate) fn replace(&mut self, staged: Staged<T>, version: Version) {
         self.deltas.push_back(Delta::Replaced(Box::new(staged), version));
@@ -97,6 +113,7 @@ impl<T> InOrderQueue<T> {
         for delta in self.deltas.drain(..) {
             match delta {
                 Delta::Event(item) => unwanted.extend(item.into_object()),
+                Delta::Events(items) => unwanted.extend(items.into_iter().filter_map(Item::into_object)),
                 Delta::Replaced(staged, _) => unwanted.extend(staged.into_objects()),
                 Delta::Bookmark(_) => {}
             }
@@ -105,7 +122,8 @@ impl<T> InOrderQueue<T> {
 
     /// How many changes wait; a list counts as one.
     pub fn len(&self) -> usize {
-        self.deltas.len()
+        let changes = |delta: &Delta<T>| if let Delta::Events(items) = delta { items.len() } else { 1 };
+        self.deltas.iter().map(changes).sum()
     }
 
     /// True if nothing waits.
@@ -122,6 +140,7 @@ impl<T> InOrderQueue<T> {
                 Commit { change: Change::Replace(*staged), version: Moves::To(version), told }
             }
             Delta::Bookmark(version) => Commit { change: Change::Nothing, version: Moves::To(version), told },
+            Delta::Events(items) => Commit { change: Change::Events(items), version: Moves::WithEvents, told },
             Delta::Event(first) => {
                 let mut items = core::mem::take(&mut self.spare.items);
                 items.reserve(COMMIT_EVENTS.min(self.deltas.len() + 1));
@@ -173,4 +192,54 @@ pub(super) fn staged<T>(list: impl IntoIterator<Item = Obj<T>>, store: &Store<T>
         });
     }
     staged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Key, Uid};
+
+    fn events(versions: core::ops::Range<usize>) -> Vec<Item<()>> {
+        let item = |version: usize| {
+            let version = Version::new(&alloc::format!("{version}"));
+            item_of(ItemKind::Modified, Obj::new(Key::new("web", "a"), Uid::new("u"), version, ()))
+        };
+        versions.map(item).collect()
+    }
+
+    /// The versions of each commit.
+    fn commits(queue: &mut InOrderQueue<()>) -> Vec<Vec<usize>> {
+        let versions =
+            |commit: Commit<()>| commit.objects().map(|object| object.version().as_str().parse().unwrap()).collect();
+        core::iter::from_fn(|| queue.pop()).map(versions).collect()
+    }
+
+    #[test]
+    fn events_that_come_together_keep_their_order_and_their_memory_and_no_commit_is_too_large() {
+        let mut queue = InOrderQueue::default();
+        let together = events(1..4);
+        let memory = together.as_ptr();
+        queue.push_together(together);
+        let Some(Commit { change: Change::Events(items), .. }) = queue.pop() else { panic!("there are events") };
+        assert!(core::ptr::eq(items.as_ptr(), memory), "nothing was moved");
+
+        events(1..3).into_iter().for_each(|item| queue.push(item));
+        queue.push_together(events(3..5));
+        queue.push_together(Vec::new());
+        events(5..6).into_iter().for_each(|item| queue.push(item));
+        queue.push_together(events(6..6 + 2 * COMMIT_EVENTS));
+        assert_eq!(queue.len(), 5 + 2 * COMMIT_EVENTS);
+        let commits = commits(&mut queue);
+        assert!(commits.iter().all(|versions| (1..=COMMIT_EVENTS).contains(&versions.len())), "{commits:?}");
+        assert_eq!(commits.concat(), (1..6 + 2 * COMMIT_EVENTS).collect::<Vec<_>>());
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_came_together_and_is_forgotten_is_given_back() {
+        let (mut queue, mut unwanted) = (InOrderQueue::default(), Vec::new());
+        queue.push_together(events(1..4));
+        queue.clear(&mut unwanted);
+        assert_eq!((unwanted.len(), queue.len()), (3, 0));
+    }
 }

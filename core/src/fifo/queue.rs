@@ -56,6 +56,22 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Queues changes that were fed together.
+    pub(crate) fn push_together(&mut self, items: Vec<Item<T>>, unwanted: &mut Vec<Obj<T>>) {
+        match self {
+            Queue::InOrder(queue) => queue.push_together(items),
+            Queue::PerKey(queue) => items.into_iter().for_each(|item| queue.push(item, unwanted)),
+        }
+    }
+
+    /// Memory for changes that are to be pushed together.
+    pub(crate) fn take_memory(&mut self) -> Vec<Item<T>> {
+        match self {
+            Queue::InOrder(queue) => queue.take_memory(),
+            Queue::PerKey(_) => Vec::new(),
+        }
+    }
+
     /// Forgets what waits, and gives the objects of it to `unwanted`.
     pub(crate) fn clear(&mut self, unwanted: &mut Vec<Obj<T>>) {
         match self {

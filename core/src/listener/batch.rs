@@ -23,10 +23,10 @@
 //! drop(batch);
 //!
 //! let mut back = Vec::new();
-//! batches.reclaim(1, |notification| back.push(notification));
+//! batches.reclaim(1, |told| back.extend(told));
 //! assert!(back.is_empty(), "it is still to be delivered");
 //! drop(held_by_a_ring);
-//! batches.reclaim(1, |notification| back.push(notification));
+//! batches.reclaim(1, |told| back.extend(told));
 //! assert_eq!(format!("{back:?}"), "[added ns/a@1 by Watch]");
 //! ```
 
@@ -34,7 +34,7 @@ use super::Notification;
 use crate::fifo::COMMIT_EVENTS;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use alloc::vec::{Drain, Vec};
 use core::fmt;
 use core::ops::Deref;
 
@@ -126,17 +126,19 @@ impl<T> Batches<T> {
         Some(batch)
     }
 
-    /// Looks at `looks` batches and takes those apart that nobody else holds. One that is held is looked at again when
-    /// the others were.
-    pub fn reclaim(&mut self, looks: usize, mut each: impl FnMut(Notification<T>)) {
+    /// Looks at `looks` batches and gives `each` the notifications of those that nobody else holds. One that is held is
+    /// looked at again when the others were.
+    pub fn reclaim(&mut self, looks: usize, mut each: impl FnMut(Drain<'_, Notification<T>>)) {
         for _ in 0..looks.min(self.out.len()) {
             let Some(mut batch) = self.out.pop_front() else { return };
-            let Some(notifications) = Arc::get_mut(&mut batch.0) else {
+            // Only counted while it is held: to ask for it alone writes beside what its handlers read for each step.
+            let held = Arc::strong_count(&batch.0) > 1;
+            let Some(notifications) = Some(&mut batch.0).filter(|_| !held).and_then(Arc::get_mut) else {
                 self.out.push_back(batch);
                 continue;
             };
             self.kept -= notifications.len();
-            notifications.drain(..).for_each(&mut each);
+            each(notifications.drain(..));
             if self.spare.len() < SPARE && notifications.capacity() <= SPARE_CAPACITY {
                 self.spare.push(batch.0);
             }
@@ -145,7 +147,7 @@ impl<T> Batches<T> {
 
     /// Lets go of everything: of what nobody else holds the notifications are given to `each`, and one buffer is left for
     /// the next batch.
-    pub fn rest(&mut self, each: impl FnMut(Notification<T>)) {
+    pub fn rest(&mut self, each: impl FnMut(Drain<'_, Notification<T>>)) {
         self.reclaim(self.out.len(), each);
         self.out = VecDeque::new();
         self.kept = 0;

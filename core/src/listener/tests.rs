@@ -219,7 +219,7 @@ fn a_stalled_ring_holds_no_batch_once_it_merges() {
         ring.push_batch(&batches.publish(&mut told).unwrap());
     }
     let mut back = 0;
-    batches.reclaim(10, |_| back += 1);
+    batches.reclaim(10, |told| back += told.count());
     assert_eq!((back, ring.len()), (30, 3 + 2), "the first three keys, and one of them as good as running");
 }
 
@@ -245,6 +245,21 @@ fn what_a_handler_was_lent_is_merged_from_where_it_stands() {
         ],
         "three exact, the next one merged into the last of them"
     );
+}
+
+#[test]
+fn a_walk_shows_a_stretch_of_its_batch_and_goes_on_anywhere_in_it() {
+    let mut ring = Ring::new(Overflow::default());
+    let update = |old| Notification::Updated { old: object("a", old), new: object("a", old + 1), cause: Cause::Watch };
+    ring.push_batch(&Batch::from((0..6).map(update).collect::<Vec<_>>()));
+    let Some(Turn::Walk(mut walk)) = ring.turn() else { panic!("there is something") };
+    let to = walk.reach(3);
+    let seen = |walk: &Walk<u64>, to| walk.stretch(to).iter().map(|told| **told.object()).collect::<Vec<_>>();
+    assert_eq!((seen(&walk, to), seen(&walk, walk.place())), (Vec::from([1, 2, 3, 4]), Vec::from([1])));
+    walk.go_to(2);
+    assert_eq!((**walk.current().object(), seen(&walk, to)), (3, Vec::from([3, 4])));
+    walk.go_to(0);
+    assert_eq!((walk.place(), walk.advance()), (3, Some(4)));
 }
 
 #[test]
@@ -274,13 +289,13 @@ fn the_memory_of_a_batch_serves_a_later_one_and_nothing_is_kept_at_rest() {
     let place = first.as_ptr();
     drop(first);
     let mut back = Vec::new();
-    batches.reclaim(2, |notification| back.push(format!("{notification}")));
+    batches.reclaim(2, |told| back.extend(told.map(|notification| format!("{notification}"))));
     assert_eq!(back, ["added k0@1", "added k1@2", "added k2@3", "added k3@4"], "the second is held");
     // The third commit gets it back, and the fourth uses it.
     drop(publish(&mut batches));
     assert!(core::ptr::eq(publish(&mut batches).as_ptr(), place));
     assert!(batches.publish(&mut Vec::new()).is_none());
     let mut left = 0;
-    batches.rest(|_| left += 1);
+    batches.rest(|told| left += told.count());
     assert_eq!((left, second.into_notifications().map(|told| told.len())), (8, Some(4)));
 }

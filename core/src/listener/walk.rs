@@ -3,6 +3,7 @@
 use super::{Batch, Cause, Notification, Recreated};
 use crate::store::Snapshot;
 use core::fmt;
+use core::slice::from_ref;
 
 /// A stretch of a ring: the rest of a batch, or of the snapshot behind a replay or a resync. [`current`](Self::current) is
 /// what the handler is told; [`advance`](Self::advance) goes on.
@@ -75,6 +76,28 @@ impl<T> Walk<T> {
             // What is joined, or made, is taken one by one.
             Source::Flagged(_) | Source::Replay(_) | Source::Resync(_) | Source::One => self.at,
         }
+    }
+
+    /// The current one, and behind it what lies in its batch as it is told, up to `place`: at most as far as
+    /// [`reach`](Self::reach) says.
+    ///
+    /// # Panics
+    ///
+    /// If `place` is not behind the current one, or beyond the batch; or as [`current`](Self::current) does.
+    pub fn stretch(&self, place: usize) -> &[Notification<T>] {
+        match &self.source {
+            Source::Batch(batch) => &batch[self.at - 1..place],
+            Source::Flagged(_) | Source::Replay(_) | Source::Resync(_) | Source::One => from_ref(self.current()),
+        }
+    }
+
+    /// Goes on to another one of [`stretch`](Self::stretch), by its number there.
+    pub fn go_to(&mut self, number: usize) {
+        self.at += number;
+        debug_assert!(
+            number == 0 || matches!(&self.source, Source::Batch(batch) if self.at <= batch.len()),
+            "it lies in the stretch"
+        );
     }
 
     /// Goes on to the next one, and says the place behind it; `None` at the end.

@@ -50,6 +50,7 @@ pub(crate) use index::Index;
 pub(crate) use slots::{Part, chunks_of};
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard, drop_guarded};
+use crate::fifo::COMMIT_EVENTS;
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
@@ -90,7 +91,11 @@ impl<T> Fresh<T> {
         if self.generation == indexers.generation {
             return Ok(());
         }
-        let guard = if indexers.run_user_code() { guard } else { &NoGuard };
+        if !indexers.run_user_code() {
+            self.values.clear();
+            self.generation = indexers.generation;
+            return Ok(());
+        }
         let mut values = None;
         let ran = guard.run(&mut || values = Some(indexers.values(&self.object)));
         match (ran, values) {
@@ -607,9 +612,11 @@ impl<T> Store<T> {
                 let known = self.find_near(known, Obj::key_bytes(&fresh.object));
                 self.upsert_and_tell(known, fresh, Cause::Watch, done);
             }
-            Item::Gone { gone, .. } => {
-                self.quarantine.remove(gone.key().as_str());
-                let Some(slot) = self.find(gone.key().as_str()) else {
+            Item::Gone { known, gone } => {
+                if !self.quarantine.is_empty() {
+                    self.quarantine.remove(gone.key().as_str());
+                }
+                let Some(slot) = self.find_near(known, gone.key().as_str().as_bytes()) else {
                     if let Gone::Last(last) = gone {
                         done.dropped.push(last);
                     }
@@ -748,6 +755,26 @@ impl<T> Store<T> {
     pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<Slot> {
         let hash = self.hasher.hash_one(key);
         self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot))
+    }
+
+    /// The same for many: `found` is told of each key in turn. Objects lie anywhere in memory, so they are waited for
+    /// together, one step of the way to all of them after the other: a loop that does no more has many reads under way.
+    pub(crate) fn find_each<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        mut found: impl FnMut(Option<Slot>),
+    ) {
+        let hashes: SmallVec<[u64; COMMIT_EVENTS]> = keys.clone().map(|key| self.hasher.hash_one(key)).collect();
+        let candidates: SmallVec<[Option<u32>; COMMIT_EVENTS]> =
+            hashes.iter().map(|hash| self.by_key.iter_hash(*hash).next().copied()).collect();
+        for slot in candidates.into_iter().flatten() {
+            // Its count, too: it lies before the value, and the key behind it.
+            let object = self.object(slot);
+            hint::black_box((Obj::key_bytes(object).last().copied(), Obj::is_last(object)));
+        }
+        for (key, hash) in keys.zip(hashes) {
+            found(self.by_key.find(hash, |slot| Obj::key_bytes(self.object(*slot)) == key).map(|slot| Slot(*slot)));
+        }
     }
 
     /// The same, if it may well lie in `known`: it did when its batch was probed.
@@ -924,6 +951,22 @@ mod tests {
         );
         assert_eq!(store.slot_of("web", "b").map(|(slot, _)| slot), known, "the place was used again");
         assert_eq!((store.len(), store.version().as_str()), (2, "6"));
+    }
+
+    #[test]
+    fn many_keys_are_found_as_each_alone_is() {
+        let mut store = Store::new(7);
+        (0..500).filter(|n| n % 3 != 0).for_each(|n| _ = store.upsert(object(&format!("n{n}"), "1")));
+        let keys: Vec<String> = (0..500).rev().map(|n| format!("web/n{n}")).chain([String::new()]).collect();
+        for many in [0, 1, COMMIT_EVENTS, keys.len()] {
+            let mut found = Vec::new();
+            store.find_each(keys[..many].iter().map(String::as_bytes), |slot| found.push(slot));
+            assert_eq!(found, keys[..many].iter().map(|key| store.find(key)).collect::<Vec<_>>());
+            assert_eq!(
+                found.iter().flatten().count(),
+                keys[..many].iter().filter(|key| store.get(key).is_some()).count()
+            );
+        }
     }
 
     #[test]

@@ -119,6 +119,33 @@ fn an_adapter_that_is_dropped_beside_a_feeder_leaves_no_handler_waiting() {
     });
 }
 
+/// Who asks while another one feeds is told nothing yet, and is woken when that one is done.
+#[test]
+fn who_asks_for_room_beside_feeders_is_answered_in_every_order() {
+    seldom(|| {
+        let (_factory, informer, feeder) = fed();
+        let options = HandlerOptions::default().with_overflow(informer_core::listener::Overflow::Pause { limit: 1 });
+        let (_, mut deliveries) = informer.channel(options);
+        let feeds = Arc::clone(&feeder);
+        let feeds = spawn(move || {
+            for version in 2..6 {
+                while let Err(refused) = feeds.apply(applied(version)) {
+                    assert!(matches!(refused.why, Refusal::Full { .. }));
+                    shuttle::future::block_on(feeds.room());
+                }
+            }
+        });
+        let asks = Arc::clone(&feeder);
+        let asks = spawn(move || shuttle::future::block_on(asks.room()));
+        let mut told = 0;
+        while told < 4 {
+            told += usize::from(matches!(deliveries.next_blocking(), Some(Lent::Notification(_))));
+        }
+        feeds.join().unwrap();
+        asks.join().unwrap();
+    });
+}
+
 type Two = [(InformerHandle<u32>, Feeder<u32>); 2];
 
 /// Two informers that are fed, whose observer is called while they are: with both, and which of them it is that calls.

@@ -986,6 +986,15 @@ mod tests {
         assert_eq!((holds(&store, "parity", "odd"), holds(&store, "small", "yes")), (vec![3], vec![3]));
     }
 
+    /// Trap 49: only a list passes over what is cached at the same version.
+    #[test]
+    fn an_event_of_the_version_that_is_cached_is_told_all_the_same() {
+        let mut store = Store::new(7);
+        store.upsert(object("a", "1"));
+        let again = Item::Fresh { known: None, fresh: Fresh::bare(object("a", "1")) };
+        assert_eq!(commit(&mut store, vec![again]), ["updated web/a@1 (was 1)"]);
+    }
+
     #[test]
     fn a_store_stands_for_the_newest_version_that_events_carry() {
         let mut store = Store::new(7);

@@ -395,6 +395,16 @@ impl Iterator for Iter<'_> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
     }
+
+    /// What walks to the end does not ask at each slot in which form they come.
+    fn fold<B, F: FnMut(B, Slot) -> B>(self, init: B, mut f: F) -> B {
+        let Iter { left: _, leaf, pages } = self;
+        core::iter::once(leaf).chain(pages).fold(init, |folded, leaf| match leaf {
+            LeafIter::Few(slots) => slots.fold(folded, |folded, slot| f(folded, Slot(*slot))),
+            LeafIter::Array { high, lows } => lows.fold(folded, |folded, low| f(folded, Slot(join(high, *low)))),
+            bits @ LeafIter::Bits { .. } => bits.fold(folded, |folded, slot| f(folded, Slot(slot))),
+        })
+    }
 }
 
 impl ExactSizeIterator for Iter<'_> {}
@@ -408,7 +418,15 @@ mod tests {
     fn slots(postings: &Postings) -> Vec<u32> {
         #[cfg(debug_assertions)]
         postings.check();
-        postings.iter().map(|slot| slot.0).collect()
+        let mut walked = Vec::new();
+        // From the start, and from any place within.
+        for begun in [0, 1, postings.len() / 2] {
+            let mut iter = postings.iter();
+            walked = iter.by_ref().take(begun).map(|slot| slot.0).collect();
+            iter.for_each(|slot| walked.push(slot.0));
+            assert!(walked.iter().copied().eq(postings.iter().map(|slot| slot.0)), "begun at {begun}");
+        }
+        walked
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! changes is built aside and swapped in.
 //!
 //! The writer is held while index functions and comparisons of contents run. Such code may read, and is refused whatever
-//! waits for a writer, this one or another: each [`Changing`] is a [section] of its thread.
+//! waits for a writer, this one or another: each change is a section of its thread (`guard/section.rs`).
 
 #[cfg(all(test, shuttle))]
 mod schedules;

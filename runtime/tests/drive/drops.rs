@@ -2,6 +2,7 @@
 
 use super::*;
 use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
+use informer_runtime::events::Events;
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
@@ -350,4 +351,43 @@ fn what_a_saved_state_has_twice_is_dropped_under_no_lock_of_the_factory() {
     let informer = factory.informer(noisy(&hook).preloaded(saved)).unwrap();
     assert_eq!((times.load(Ordering::Relaxed), informer.lister().get(&key("a")).unwrap().version().as_str()), (1, "6"));
     hook.lock().take();
+}
+
+/// What a function has captured, whose `drop` panics.
+struct Captured;
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("on purpose"));
+    }
+}
+
+#[test]
+fn what_is_told_of_the_sync_panics_when_it_is_dropped_and_the_handler_is_synced_all_the_same() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let options = || {
+        let (captured, mut options) = (Captured, HandlerOptions::default());
+        options.on_synced = Some(Arc::new(move || {
+            let _ = &captured;
+        }));
+        options
+    };
+    let (registration, mut handler) = informer.handler(options(), |_: &Notification<_>| {});
+    let mut item_options = ItemOptions::default();
+    item_options.handler = options();
+    let items = ItemSource::new(&informer, item_options);
+    let mut events = Events::new(&informer, options());
+    hand.list(&["a"]);
+    empty(&mut *handler);
+    assert!(registration.has_synced());
+    while let NextItem::Item(item) = items.next_item() {
+        item.done();
+    }
+    assert!(items.registration().has_synced());
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!(handler.step(), Step::Delivered, "it is a handler still");
+    assert_eq!(events.by_ref().take(2).count(), 2);
+    assert!(events.registration().has_synced());
 }

@@ -3,6 +3,7 @@
 use super::*;
 use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
 use informer_runtime::events::Events;
+use informer_runtime::mutation::MutationCheck;
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
@@ -390,4 +391,60 @@ fn what_is_told_of_the_sync_panics_when_it_is_dropped_and_the_handler_is_synced_
     assert_eq!(handler.step(), Step::Delivered, "it is a handler still");
     assert_eq!(events.by_ref().take(2).count(), 2);
     assert!(events.registration().has_synced());
+}
+
+#[test]
+fn the_function_of_an_index_that_goes_while_a_driver_decodes_panics_when_it_is_dropped_and_ends_nothing() {
+    let factory = factory();
+    let (removes, removed) = (Hook::default(), Arc::<AtomicU32>::default());
+    let decoding = Arc::clone(&removes);
+    let spec = spec().transform(move |object: DynamicObject| {
+        if let Some(remove) = decoding.lock().take() {
+            remove();
+        }
+        Ok(object)
+    });
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let captured = Captured;
+    let index = informer.index("name", move |object| {
+        let _ = &captured;
+        object.key().name().to_string()
+    });
+    // Another thread, for which nobody waits here but the transform.
+    let (from, times) = (informer.clone(), Arc::clone(&removed));
+    set(&removes, move || {
+        let (from, times) = (from.clone(), Arc::clone(&times));
+        let remove = move || {
+            from.remove_index("name").unwrap();
+            times.fetch_add(1, Ordering::Relaxed);
+        };
+        std::thread::spawn(remove).join().unwrap();
+    });
+    drop(index);
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!(removed.load(Ordering::Relaxed), 1);
+    hand.watch("ADDED", "b", 7, "");
+    assert_eq!(informer.lister().len(), 2, "the driver goes on");
+}
+
+#[test]
+fn what_decoders_and_checks_have_captured_panics_when_it_is_dropped_and_takes_no_thread_of_drivers_with_it() {
+    let factory = factory();
+    let (decodes, checks) = (Captured, Captured);
+    let spec = spec().transform(move |object: DynamicObject| {
+        let _ = &decodes;
+        Ok(object)
+    });
+    let check = MutationCheck::new(move |_: &DynamicObject| {
+        let _ = &checks;
+        0
+    });
+    let informer = factory.informer(spec.check_mutations(check)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    hand.tell(IoEvent::Stop);
+    drop(hand); // by the thread that drives all informers of a factory
+    assert!(informer.is_stopped());
 }

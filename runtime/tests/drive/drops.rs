@@ -448,3 +448,32 @@ fn what_decoders_and_checks_have_captured_panics_when_it_is_dropped_and_takes_no
     drop(hand); // by the thread that drives all informers of a factory
     assert!(informer.is_stopped());
 }
+
+/// Panics whenever it is dropped.
+fn throws(dropped: &Arc<AtomicU32>) -> InformerSpec<Throws> {
+    let dropped = Arc::clone(dropped);
+    spec().transform(move |_: DynamicObject| Ok(Throws(Arc::clone(&dropped))))
+}
+
+struct Throws(Arc<AtomicU32>);
+
+impl Drop for Throws {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new("on purpose")); // without a line on stderr
+    }
+}
+
+#[test]
+fn a_cache_that_ends_with_its_driver_drops_each_object_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let informer = factory.informer(throws(&dropped)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    hand.tell(IoEvent::Stop);
+    drop((informer, factory));
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+    drop(hand);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}

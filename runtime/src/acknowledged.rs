@@ -222,7 +222,7 @@ impl<T> Shared<T> {
 
     fn tell_synced(&self) {
         let told = self.on_synced.lock().take();
-        if let Some(Err(text)) = told.map(|told| guard::call(|| told())) {
+        if let Some(Err(text)) = told.map(|told| guard::call(move || told())) {
             self.channel.mark_panic();
             tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: self.registration.name(), text: &text });
         }

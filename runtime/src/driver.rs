@@ -54,7 +54,7 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Replaced, drop_each, drop_quietly, objects_of};
+use crate::replaced::{Quiet, Replaced, drop_each, drop_quietly, objects_of};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -132,7 +132,7 @@ const DRIFT: Duration = Duration::from_secs(2);
 
 pub(crate) struct InformerDriver<T> {
     machine: Informer<T>,
-    codec: Codec<T>,
+    codec: Quiet<Codec<T>>,
     inner: Arc<Inner<T>>,
     shared: Arc<crate::factory::Shared>,
     waiting: Vec<Arc<Channel<T>>>,
@@ -146,7 +146,7 @@ pub(crate) struct InformerDriver<T> {
     told_held_up: bool,
     /// What the machine was told of the wall clock, and when.
     wall: Option<(Duration, Time)>,
-    detector: Option<Box<Detector<T>>>,
+    detector: Option<Quiet<Box<Detector<T>>>>,
     life: Option<Life>,
 }
 
@@ -155,8 +155,8 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
         let machine = Informer::new(spec.config, shared.fixed_seed.unwrap_or_else(random_seed));
         let (waiting, attached) = (Vec::new(), Vec::new());
         let (replaced, life) = (Replaced::new(), inner.status.lives.enter());
-        let (codec, wall) = (spec.codec, None);
-        let detector = spec.mutations.map(|check| Box::new(Detector::new(check)));
+        let (codec, wall) = (Quiet::new(spec.codec), None);
+        let detector = spec.mutations.map(|check| Quiet::new(Box::new(Detector::new(check))));
         InformerDriver {
             machine,
             codec,
@@ -456,10 +456,11 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                 }
                 Output::Decode(mut job) => {
                     self.wake();
-                    let indexers = self.inner.store.read(|store| {
+                    // An index may go while this decodes, and then its function with this.
+                    let indexers = Quiet::new(self.inner.store.read(|store| {
                         job.probe(store);
                         store.indexers()
-                    });
+                    }));
                     let replaced = self.replaced.take(&job);
                     let decoded = self.shared.helpers.decode(job, &self.codec, &indexers, replaced);
                     self.machine.handle(now, Input::Decoded(decoded));

@@ -165,7 +165,7 @@ impl<T> Feed<T> {
     }
 
     fn synced(&mut self) {
-        if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
+        if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(move || told())) {
             self.panicked(&text);
         }
         self.deliveries.mark_synced();

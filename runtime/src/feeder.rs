@@ -61,6 +61,7 @@ use crate::guard;
 use crate::guard::section::{self, Held, Level, Section};
 use crate::informer::{InformerHandle, InformerSpec, Inner};
 use crate::mutation::MutationCheck;
+use crate::replaced::Quiet;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Condvar, Mutex};
 use informer_core::decode::Codec;
@@ -498,10 +499,11 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
 
     fn feed(&mut self, mut fed: Fed<T>, inner: &Inner<T>) {
         self.busy |= !fed.is_list() && fed.len() >= COMMIT_EVENTS;
-        let indexers = inner.store.read(|store| {
+        // An index may go while its function is asked, and then its function with this.
+        let indexers = Quiet::new(inner.store.read(|store| {
             fed.probe(store);
             store.indexers()
-        });
+        }));
         fed.index(&indexers, &guard::CatchUnwind);
         let now = self.now();
         self.due = self.driver_mut().feed(now, fed);

@@ -18,7 +18,7 @@ mod schedules;
 use crate::factory::{Life, Lives};
 use crate::guard::CatchUnwind;
 use crate::guard::section::{self, Held};
-use crate::replaced::drop_quietly;
+use crate::replaced::{Quiet, drop_quietly};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use informer_core::Obj;
@@ -115,7 +115,7 @@ impl Helpers {
             make_room(&job, job.unbuilt());
             return job.decode(codec, indexers, &CatchUnwind);
         }
-        let (codec, indexers) = (codec.clone(), indexers.clone());
+        let (codec, indexers) = (Quiet::new(codec.clone()), Quiet::new(indexers.clone()));
         let parts = if job.is_list() { LIST_PARTS } else { EVENT_PARTS };
         let part = job.len().div_ceil(parts);
         let shared = Arc::new(SharedJob {
@@ -232,8 +232,8 @@ impl Drop for Ended<'_> {
 
 struct SharedJob<T> {
     job: DecodeJob,
-    codec: Codec<T>,
-    indexers: Indexers<T>,
+    codec: Quiet<Codec<T>>,
+    indexers: Quiet<Indexers<T>>,
     /// Items in a part.
     part: usize,
     /// The first item that nobody has taken.
@@ -563,8 +563,8 @@ mod tests {
         SharedJob {
             part: 1,
             job: probed(objects),
-            codec: Codec::<DynamicObject>::new(widgets()).map(|_| Ok(())),
-            indexers: Store::new(7).indexers(),
+            codec: Quiet::new(Codec::<DynamicObject>::new(widgets()).map(|_| Ok(()))),
+            indexers: Quiet::new(Store::new(7).indexers()),
             next: AtomicUsize::new(0),
             replaced: vec![Mutex::default()],
             state: Mutex::new(Parts { decoded: 0, parts: Vec::new(), lost: false, deserted: false }),

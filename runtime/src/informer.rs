@@ -785,7 +785,7 @@ impl<T: Send + Sync, F: FnMut(&Notification<T>) + Send> HandlerLoop for Function
                 }
             }
             Next::Delivery(Lent::Synced) => {
-                if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(|| told())) {
+                if let Some(Err(text)) = self.on_synced.take().map(|told| guard::call(move || told())) {
                     self.panicked(&text);
                 }
                 self.deliveries.mark_synced();

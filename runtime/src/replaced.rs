@@ -15,6 +15,7 @@ use informer_core::Obj;
 use informer_core::decode::DecodeJob;
 use informer_core::listener::{Batch, Batches, Notification};
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 /// The most objects that are kept beside those of batches: some that a merging handler has copied, or a user holds.
 const KEPT: usize = 16 * 1024;
@@ -109,6 +110,38 @@ pub(crate) fn drop_each<T>(mut dropped: impl Iterator<Item = T>) {
 pub(crate) fn drop_quietly<T>(dropped: T) {
     // Nobody is left to be told: it is gone either way.
     let _ = crate::guard::call(|| drop(dropped));
+}
+
+/// Functions of the user's that the runtime has a handle of, perhaps the last one: what they have captured is dropped as
+/// [`drop_quietly`] does.
+pub(crate) struct Quiet<F>(Option<F>);
+
+impl<F> Quiet<F> {
+    pub(crate) fn new(functions: F) -> Self {
+        Quiet(Some(functions))
+    }
+}
+
+const THERE: &str = "it is taken only when this is dropped";
+
+impl<F> Deref for Quiet<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        self.0.as_ref().expect(THERE)
+    }
+}
+
+impl<F> DerefMut for Quiet<F> {
+    fn deref_mut(&mut self) -> &mut F {
+        self.0.as_mut().expect(THERE)
+    }
+}
+
+impl<F> Drop for Quiet<F> {
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::guard::section::{self, Held, Level, Section};
 use crate::guard::{CatchUnwind, refuse_held};
 use crate::pages::Views;
+use crate::replaced::{drop_each, drop_quietly};
 use crate::sync::{Arc, Mutex, MutexGuard, RwLock};
 use informer_core::saved::Saved;
 use informer_core::store::{Commit, Committed, IndexDef, Snapshot, Store};
@@ -37,6 +38,16 @@ pub struct SharedStore<T> {
 struct Changing<'a> {
     _writer: MutexGuard<'a, ()>,
     _section: Section,
+}
+
+impl<T> Drop for SharedStore<T> {
+    /// Whoever has the last handle may be the driver, and a thread that drives others, too.
+    fn drop(&mut self) {
+        let store = std::mem::replace(&mut *self.store.write(), Store::new(0));
+        let (objects, functions) = store.dismantle();
+        drop_each(objects.into_objects());
+        drop_quietly(functions);
+    }
 }
 
 impl<T> SharedStore<T> {

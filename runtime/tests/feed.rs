@@ -663,3 +663,28 @@ fn threads_may_feed_one_informer_together() {
     });
     assert_eq!((informer.lister().len(), told(&mut handler).len()), (40, 1 + 4 * 50 * 11));
 }
+
+#[test]
+fn the_function_of_an_index_that_goes_while_it_is_asked_panics_when_it_is_dropped_and_ends_nothing() {
+    struct Captured;
+    impl Drop for Captured {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose")); // without a line on stderr
+        }
+    }
+    let (_factory, informer, feeder) = fed();
+    feeder.list([light("a", 1)], at("1")).unwrap();
+    let (from, captured) = (informer.clone(), Captured);
+    drop(informer.index("odd", move |n| {
+        let _ = &captured;
+        if **n == 2 {
+            // Another thread, for which nobody waits but this function.
+            let from = from.clone();
+            std::thread::spawn(move || from.remove_index("odd").unwrap()).join().unwrap();
+        }
+        **n % 2 == 1
+    }));
+    feeder.apply(applied("a", 2)).unwrap();
+    feeder.apply(applied("a", 3)).unwrap();
+    assert_eq!(cached(&informer), ["hall/a@3"]);
+}

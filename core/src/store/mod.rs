@@ -524,6 +524,12 @@ impl<T> Store<T> {
         Some(old)
     }
 
+    /// Takes a store apart that is needed no more: its objects and the functions of its indexes are the user's, and are
+    /// dropped by the caller.
+    pub fn dismantle(self) -> (Snapshot<T>, Indexers<T>) {
+        (self.slots.into_snapshot(), self.indexers)
+    }
+
     /// Gives an empty store the state of an earlier run, before anything is committed: readers have it at once, and the
     /// first list tells what changed since. Of a key that comes twice the last object counts; those before it are given back,
     /// to be dropped under no lock.

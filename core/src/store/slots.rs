@@ -118,6 +118,10 @@ impl<T> Slots<T> {
     pub(crate) fn snapshot(&self) -> Snapshot<T> {
         Snapshot { chunks: self.chunks.clone(), len: self.len }
     }
+
+    pub(crate) fn into_snapshot(self) -> Snapshot<T> {
+        Snapshot { chunks: self.chunks, len: self.len }
+    }
 }
 
 fn iter<T>(chunks: &[Arc<Chunk<T>>]) -> impl Iterator<Item = (Slot, &Obj<T>)> {
@@ -140,6 +144,15 @@ impl<T> Clone for Snapshot<T> {
 }
 
 impl<T> Snapshot<T> {
+    /// The objects, but for those that lie in memory which another snapshot or the store shares: for who drops what it has
+    /// the last handle of one by one.
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        self.chunks
+            .into_iter()
+            .filter_map(|chunk| Arc::try_unwrap(chunk).ok())
+            .flat_map(|chunk| chunk.0.into_iter().flatten())
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.len

@@ -2,6 +2,8 @@
 
 use super::*;
 use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
+use informer_runtime::events::Events;
+use informer_runtime::mutation::MutationCheck;
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
 
@@ -350,4 +352,128 @@ fn what_a_saved_state_has_twice_is_dropped_under_no_lock_of_the_factory() {
     let informer = factory.informer(noisy(&hook).preloaded(saved)).unwrap();
     assert_eq!((times.load(Ordering::Relaxed), informer.lister().get(&key("a")).unwrap().version().as_str()), (1, "6"));
     hook.lock().take();
+}
+
+/// What a function has captured, whose `drop` panics.
+struct Captured;
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("on purpose"));
+    }
+}
+
+#[test]
+fn what_is_told_of_the_sync_panics_when_it_is_dropped_and_the_handler_is_synced_all_the_same() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let mut hand = Hand::take(&factory);
+    let options = || {
+        let (captured, mut options) = (Captured, HandlerOptions::default());
+        options.on_synced = Some(Arc::new(move || {
+            let _ = &captured;
+        }));
+        options
+    };
+    let (registration, mut handler) = informer.handler(options(), |_: &Notification<_>| {});
+    let mut item_options = ItemOptions::default();
+    item_options.handler = options();
+    let items = ItemSource::new(&informer, item_options);
+    let mut events = Events::new(&informer, options());
+    hand.list(&["a"]);
+    empty(&mut *handler);
+    assert!(registration.has_synced());
+    while let NextItem::Item(item) = items.next_item() {
+        item.done();
+    }
+    assert!(items.registration().has_synced());
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!(handler.step(), Step::Delivered, "it is a handler still");
+    assert_eq!(events.by_ref().take(2).count(), 2);
+    assert!(events.registration().has_synced());
+}
+
+#[test]
+fn the_function_of_an_index_that_goes_while_a_driver_decodes_panics_when_it_is_dropped_and_ends_nothing() {
+    let factory = factory();
+    let (removes, removed) = (Hook::default(), Arc::<AtomicU32>::default());
+    let decoding = Arc::clone(&removes);
+    let spec = spec().transform(move |object: DynamicObject| {
+        if let Some(remove) = decoding.lock().take() {
+            remove();
+        }
+        Ok(object)
+    });
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    let captured = Captured;
+    let index = informer.index("name", move |object| {
+        let _ = &captured;
+        object.key().name().to_string()
+    });
+    // Another thread, for which nobody waits here but the transform.
+    let (from, times) = (informer.clone(), Arc::clone(&removed));
+    set(&removes, move || {
+        let (from, times) = (from.clone(), Arc::clone(&times));
+        let remove = move || {
+            from.remove_index("name").unwrap();
+            times.fetch_add(1, Ordering::Relaxed);
+        };
+        std::thread::spawn(remove).join().unwrap();
+    });
+    drop(index);
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!(removed.load(Ordering::Relaxed), 1);
+    hand.watch("ADDED", "b", 7, "");
+    assert_eq!(informer.lister().len(), 2, "the driver goes on");
+}
+
+#[test]
+fn what_decoders_and_checks_have_captured_panics_when_it_is_dropped_and_takes_no_thread_of_drivers_with_it() {
+    let factory = factory();
+    let (decodes, checks) = (Captured, Captured);
+    let spec = spec().transform(move |object: DynamicObject| {
+        let _ = &decodes;
+        Ok(object)
+    });
+    let check = MutationCheck::new(move |_: &DynamicObject| {
+        let _ = &checks;
+        0
+    });
+    let informer = factory.informer(spec.check_mutations(check)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    hand.tell(IoEvent::Stop);
+    drop(hand); // by the thread that drives all informers of a factory
+    assert!(informer.is_stopped());
+}
+
+/// Panics whenever it is dropped.
+fn throws(dropped: &Arc<AtomicU32>) -> InformerSpec<Throws> {
+    let dropped = Arc::clone(dropped);
+    spec().transform(move |_: DynamicObject| Ok(Throws(Arc::clone(&dropped))))
+}
+
+struct Throws(Arc<AtomicU32>);
+
+impl Drop for Throws {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new("on purpose")); // without a line on stderr
+    }
+}
+
+#[test]
+fn a_cache_that_ends_with_its_driver_drops_each_object_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let informer = factory.informer(throws(&dropped)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    hand.tell(IoEvent::Stop);
+    drop((informer, factory));
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+    drop(hand);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
 }

@@ -15,11 +15,8 @@ const CASES: [u32; 47] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 19, 20, 22, 23, 24, 26, 29, 30, 31, 32, 33, 35, 36, 37, 39, 41, 43,
     50, 53, 54, 55, 57, 58, 59, 60, 61, 62, 63, 64, 65, 67, 68, 69, 73,
 ];
-/// Traps of queues, informers, handlers and factories that something shows.
-const LATER_TRAPS: [u32; 52] = [
-    31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60,
-    61, 62, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86,
-];
+/// Traps of queues, informers, handlers and factories: the first and the last.
+const LATER_TRAPS: (u32, u32) = (31, 86);
 /// Cases of caches, indexes, selectors, factories, queues and controllers that something shows.
 const LATER_CASES: [u32; 45] = [
     49, 74, 77, 81, 85, 87, 88, 89, 90, 92, 95, 98, 99, 103, 104, 105, 106, 107, 108, 109, 129, 134, 135, 136, 140,
@@ -62,7 +59,7 @@ fn every_rule_is_there_and_in_order() {
     want.extend(CASES.map(|number| format!("B{number:03}")));
     want.extend((1..=KUBE_RS).map(|number| format!("KW{number}")));
     want.extend((1..=KUBE_RS_CLIENT).map(|number| format!("K{number}")));
-    want.extend(LATER_TRAPS.map(|number| format!("T{number}")));
+    want.extend((LATER_TRAPS.0..=LATER_TRAPS.1).map(|number| format!("T{number}")));
     want.extend(LATER_CASES.map(|number| format!("B{number:03}")));
     let got: Vec<_> = all_rules().into_iter().map(|rule| rule.id).collect();
     assert_eq!(got, want);

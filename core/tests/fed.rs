@@ -390,8 +390,11 @@ fn what_has_no_version_is_taken_and_is_the_same_as_nothing() {
 #[test]
 fn of_a_key_that_a_list_has_twice_the_last_object_counts() {
     let mut hand = Hand::new(QueueKind::InOrder);
+    let handler = hand.add(Overflow::default(), None);
     hand.tell(list(&[(1, 1, 1), (1, 1, 2)], "2"));
-    assert_eq!(hand.lines(), ["ns/n1@2"]);
+    assert_eq!((hand.lines(), hand.take(handler, 9)), (vec!["ns/n1@2".into()], vec!["added ns/n1@2".into()]));
+    hand.tell(list(&[(2, 1, 3), (1, 1, 4), (2, 1, 5), (1, 1, 6)], "6"));
+    assert_eq!(hand.take(handler, 9), ["added ns/n2@5", "updated ns/n1@6 (was 2)"], "each once, in its first place");
 }
 
 #[test]

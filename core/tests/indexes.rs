@@ -150,3 +150,24 @@ fn the_revision_moves_with_objects_and_with_nothing_else() {
     assert_eq!(store.revision(), seen[3]);
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
 }
+
+#[test]
+fn an_index_whose_name_is_taken_is_refused_and_the_one_that_is_there_stays_and_follows() {
+    let (mut store, mut model) = (Store::new(7), Model::new());
+    let mut put = |store: &mut Store<Set>, n: u8, set: Set| {
+        store.upsert(Obj::new(key(n), Uid::new("u"), Version::new("1"), set.clone()));
+        model.insert(key(n), set);
+    };
+    put(&mut store, 1, Set::from([4, 5]));
+    let other = || IndexDef::new("members", |_: &Obj<Set>| "other");
+    let begun = store.begin_index(other()).unwrap().build(&NoGuard).unwrap();
+    store.add_index(def(2)).unwrap();
+    let refused = [store.add_index(other()), store.begin_index(other()).map(drop), store.install_index(begun)];
+    assert!(
+        refused.iter().all(|refused| refused.as_ref().unwrap_err().to_string().contains("\"members\"")),
+        "{refused:?}"
+    );
+    put(&mut store, 2, Set::from([5]));
+    store.add_index(def(0)).unwrap();
+    assert_eq!([held("members", &store), held("least", &store)], [wanted("members", &model), wanted("least", &model)]);
+}

@@ -1061,3 +1061,63 @@ fn handlers_that_come_while_events_come_see_one_unbroken_world() {
         assert!(threads.into_iter().all(|thread| thread.join().unwrap() > 1));
     });
 }
+
+/// What an object is called and which version it is follows from the wire (T45), or every change would look like a repeat (T50).
+#[test]
+fn a_transform_that_leaves_nothing_of_the_metadata_renames_nothing_and_hides_no_change() {
+    let strips = |_| DynamicObject::decode(br#"{"metadata":{"namespace":"db","name":"other"}}"#, &pods());
+    let factory = factory();
+    let informer = factory.informer(spec().transform(strips).resync(Duration::from_secs(2))).unwrap();
+    let (_registration, mut deliveries) = informer.channel(HandlerOptions::default());
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    hand.now = Time::from_millis(2_000);
+    hand.tell(IoEvent::Tick);
+    let resyncs = ["resync web/a@5", "resync web/b@5"];
+    assert_eq!(told(&mut deliveries), [&["added web/a@5", "added web/b@5", "synced"][..], &resyncs].concat());
+    hand.watch("MODIFIED", "a", 6, "");
+    hand.watch("MODIFIED", "a", 7, "");
+    hand.watch("DELETED", "b", 8, "");
+    assert_eq!(told(&mut deliveries), ["updated web/a@6 (was 5)", "updated web/a@7 (was 6)", "deleted web/b@8"]);
+    assert_eq!(versions(&informer), ["web/a@7"]);
+    assert!(informer.lister().get(&Key::new("db", "other")).is_none());
+}
+
+#[test]
+fn one_function_that_is_handed_over_twice_is_two_handlers() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let calls = Arc::new(AtomicU32::new(0));
+    let mine = Arc::clone(&calls);
+    let count = move |_: &Notification<DynamicObject>| _ = mine.fetch_add(1, Ordering::Relaxed);
+    let (first, mut one) = informer.handler(HandlerOptions::named("h"), count.clone());
+    let (second, mut two) = informer.handler(HandlerOptions::named("h"), count);
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    for handler in [&mut one, &mut two] {
+        while handler.step() == Step::Delivered {}
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "each is told");
+    first.remove();
+    hand.watch("MODIFIED", "a", 6, "");
+    assert_eq!((one.step(), two.step()), (Step::Closed, Step::Delivered));
+    assert_eq!((calls.load(Ordering::Relaxed), first.was_removed(), second.was_removed()), (3, true, false));
+}
+
+#[test]
+fn a_wait_for_what_is_there_succeeds_although_its_time_is_over_and_all_has_stopped() {
+    let (factory, over) = (factory(), Instant::now());
+    factory.wait_synced(over).unwrap();
+    let informer = factory.informer(spec()).unwrap();
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});
+    let mut hand = Hand::take(&factory);
+    assert!(matches!(factory.wait_synced(over), Err(Error::NotSynced(_))));
+    assert!(!registration.wait_synced(over).unwrap());
+    hand.list(&["a"]);
+    while handler.step() == Step::Delivered {}
+    let succeed = || factory.wait_synced(over).is_ok() && registration.wait_synced(over).unwrap();
+    assert!(succeed());
+    factory.request_stop();
+    drop(hand);
+    assert!(informer.is_stopped() && succeed());
+}

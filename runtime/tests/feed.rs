@@ -12,12 +12,12 @@ use informer_runtime::driver::{Drive, IoAction, IoEvent};
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::feeder::{FedSpec, Feeder, Refusal};
 use informer_runtime::handler::{Deliveries, HandlerOptions, Next};
-use informer_runtime::informer::{InformerHandle, InformerSpec};
+use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
 use informer_runtime::mutation::MutationCheck;
 use informer_runtime::observe::Observed;
 use informer_runtime::sync::{Arc, Mutex, OnceLock};
 use informer_runtime::{Config, Error};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 fn lights() -> Resource {
@@ -394,7 +394,7 @@ fn an_informer_is_fed_from_its_own_handlers() {
     };
     let (_, mut handler) = informer.handler(HandlerOptions::default(), echo);
     feeder.list([light("x", 1)], at("1")).unwrap();
-    while matches!(handler.step(), informer_runtime::informer::Step::Delivered) {}
+    while matches!(handler.step(), Step::Delivered) {}
     assert_eq!(cached(&informer), ["hall/x@1", "hall/xx@2", "hall/xxx@3", "hall/xxxx@4"]);
 }
 
@@ -560,7 +560,7 @@ fn a_panic_passes_over_its_own_notification_and_no_other() {
     });
     feeder.list([], at("1")).unwrap();
     feeder.apply_all((1..=64).map(|version| applied("a", version))).unwrap();
-    while matches!(handler.step(), informer_runtime::informer::Step::Delivered) {}
+    while matches!(handler.step(), Step::Delivered) {}
     assert_eq!(*seen.lock(), (1..=64).filter(|version| version % 5 != 0).collect::<Vec<_>>());
     assert_eq!(registration.panics(), 12);
 }
@@ -579,7 +579,7 @@ fn what_a_handler_has_claimed_is_not_delivered_once_it_is_removed() {
     own.set(registration).unwrap();
     feeder.list([], at("1")).unwrap();
     feeder.apply_all((2..66).map(|version| applied("a", version))).unwrap();
-    while matches!(handler.step(), informer_runtime::informer::Step::Delivered) {}
+    while matches!(handler.step(), Step::Delivered) {}
     assert_eq!(seen.load(Ordering::Relaxed), 3);
 }
 
@@ -687,4 +687,49 @@ fn the_function_of_an_index_that_goes_while_it_is_asked_panics_when_it_is_droppe
     feeder.apply(applied("a", 2)).unwrap();
     feeder.apply(applied("a", 3)).unwrap();
     assert_eq!(cached(&informer), ["hall/a@3"]);
+}
+
+/// T36, with readers of another thread.
+#[test]
+fn who_is_told_of_a_change_of_a_list_finds_the_whole_list_in_the_cache() {
+    const NAMES: u32 = 20;
+    const LISTS: u32 = 300;
+    let (_factory, informer, feeder) = fed();
+    let calls = Arc::new(AtomicU32::new(0));
+    let mine = Arc::clone(&calls);
+    let cache = informer.clone();
+    let options = HandlerOptions::named("reads").with_overflow(Overflow::Unbounded);
+    let (registration, mut handler) = informer.handler(options, move |event| {
+        mine.fetch_add(1, Ordering::Relaxed);
+        let objects = cache.lister().list();
+        let versions: Vec<u32> = objects.iter().map(|object| **object).collect();
+        assert_eq!(versions, vec![versions[0]; NAMES as usize - 1], "of one list, and all of it");
+        assert!(versions[0] >= **event.object(), "{event} and what it belongs to is there");
+    });
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let last = over.load(Ordering::SeqCst);
+                match handler.step() {
+                    Step::Delivered => {}
+                    Step::Empty(_) if last => return,
+                    Step::Empty(seen) => {
+                        let soon = Instant::now() + std::time::Duration::from_millis(1);
+                        handler.signal().wait_past(seen, Some(soon));
+                    }
+                    Step::Closed => panic!("nobody stops it"),
+                }
+            }
+        });
+        for version in 1..=LISTS {
+            // Another one is missing each time: a deletion and an addition beside the updates.
+            let names = (0..NAMES).filter(|name| *name != version % NAMES);
+            let list = names.map(|name| light(&name.to_string(), version));
+            feeder.list(list, at(&version.to_string())).unwrap();
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    let told = NAMES - 1 + (LISTS - 1) * NAMES;
+    assert_eq!((registration.panics(), calls.load(Ordering::Relaxed)), (0, told));
 }

@@ -284,6 +284,23 @@ fn the_changes_of_one_object_come_together_or_in_the_order_of_the_wire() {
     assert_eq!(told(QueueKind::DeltaFifo), [first, second, gone]);
 }
 
+/// Whoever is told of the first change of a list must find all of it (T36).
+#[test]
+fn a_list_is_one_commit_however_long_it_is() {
+    let mut queue = informed(QueueKind::InOrder);
+    queue.start(&[pod("a", "u", "5"), pod("b", "u", "6")]);
+    let long: Vec<_> = (0..3 * COMMIT_EVENTS).map(|n| pod(&format!("n{n:04}"), "u", "8")).collect();
+    queue.list(&long);
+    assert!(queue.pop());
+    assert_eq!(queue.stored(), ["a@5", "b@6"], "nothing of it shows before");
+    queue.apply();
+    assert!(!queue.pop(), "it is whole");
+    let listed: Vec<_> = long.iter().map(|object| format!("{object:?}")).collect();
+    assert_eq!(queue.stored(), listed);
+    let told = core::iter::from_fn(|| queue.ring.pop()).count();
+    assert_eq!(told, 2 + listed.len());
+}
+
 /// Whoever waits for a version must find every change up to it, of whatever object.
 #[test]
 fn the_version_does_not_move_before_every_change_up_to_it_is_applied() {

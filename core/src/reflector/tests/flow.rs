@@ -8,6 +8,7 @@ use crate::time::{Duration, Time};
 use crate::wire::{Head, RequestId, gzip_member};
 use std::format;
 use std::string::{String, ToString};
+use std::vec;
 use std::vec::Vec;
 
 /// One world in each state but `Stopped`, with the requests so far looked at.
@@ -482,6 +483,30 @@ fn a_resync_is_exact_and_at_least_a_second() {
     assert_eq!(world.deadline.unwrap().why, "silence of a body", "zero is never");
 }
 
+#[test]
+fn each_handler_is_resynced_in_its_own_period_whatever_the_others_ask_for() {
+    let resync = || vec!["resync ns/a@4 by Resync".to_string()];
+    let mut world = World::watching();
+    for (id, period) in [(1, None), (2, Some(2)), (3, Some(3))] {
+        world.add_handler(id, period.map(Duration::from_secs));
+        world.told(id);
+    }
+    let told = |world: &mut World, ids: [u64; 3]| ids.map(|id| world.told(id));
+    world.sleep(2_000, "resync");
+    assert_eq!(told(&mut world, [1, 2, 3]), [vec![], resync(), vec![]]);
+    world.sleep(1_000, "resync");
+    assert_eq!(told(&mut world, [1, 2, 3]), [vec![], vec![], resync()]);
+    world.add_handler(4, Some(Duration::from_millis(1_500)));
+    world.told(4);
+    world.sleep(1_000, "resync");
+    assert_eq!(told(&mut world, [2, 3, 4]), [resync(), vec![], vec![]]);
+    world.sleep(500, "resync");
+    assert_eq!(told(&mut world, [2, 3, 4]), [vec![], vec![], resync()]);
+    world.sleep(1_500, "resync");
+    assert_eq!(told(&mut world, [2, 3, 4]), [resync(), resync(), resync()], "all three at 6 s");
+    assert_eq!(world.told(1), [""; 0]);
+}
+
 /// Both bounds of an informer can be set.
 #[test]
 fn a_smaller_bound_pauses_sooner_and_a_smaller_period_is_not_raised() {
@@ -541,6 +566,18 @@ fn a_relist_tells_deletions_first_then_the_list_in_order_and_nothing_of_what_is_
             "updated ns/c@7 (was 3) by Relist"
         ]
     );
+}
+
+#[test]
+fn of_a_key_that_a_relist_has_twice_the_last_object_counts_and_is_told_once() {
+    let mut world = World::listing();
+    world.add_handler(1, None);
+    world.answer(200, &list("5", &[("a", "1"), ("a", "2")]));
+    assert_eq!((world.told(1), world.stored()), (vec!["added ns/a@2 by List".into()], vec!["ns/a@2".into()]));
+    world.answer(410, "");
+    world.pass(60_000);
+    world.answer(200, &list("9", &[("n", "6"), ("a", "7"), ("n", "8"), ("a", "9")]));
+    assert_eq!(world.told(1), ["added ns/n@8 by Relist", "updated ns/a@9 (was 2) by Relist"]);
 }
 
 #[test]

@@ -243,3 +243,30 @@ fn b126_one_handler_that_is_removed_before_it_was_told_anything_ends_its_waiters
     run(&mut second);
     assert_eq!((other.take().len(), stays.has_synced(), stays.was_removed()), (2, true, false));
 }
+
+#[test]
+fn b126_who_waits_for_a_removed_handler_to_be_synced_does_not_wait_for_the_call_that_it_is_in() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let ((release, held), (called, is_called)) = (mpsc::channel::<()>(), mpsc::channel());
+    let (registration, mut handler) = informer.handler(HandlerOptions::default(), move |_: &Notification<_>| {
+        called.send(()).unwrap();
+        held.recv().ok();
+    });
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b"]);
+    let thread = std::thread::spawn(move || while handler.step() == Step::Delivered {});
+    is_called.recv().unwrap();
+    let ((said, says), waits) = (mpsc::channel(), registration.clone());
+    let waiter = std::thread::spawn(move || {
+        let long = Instant::now() + Duration::from_secs(3_600);
+        said.send(waits.wait_synced(long).unwrap()).unwrap();
+    });
+    registration.remove();
+    assert_eq!(says.recv_timeout(Duration::from_secs(60)), Ok(false), "it will never be");
+    assert!(!registration.is_finished(), "its call runs");
+    drop(release);
+    thread.join().unwrap();
+    waiter.join().unwrap();
+    assert!(registration.is_finished() && !registration.has_synced());
+}

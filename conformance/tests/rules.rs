@@ -17,10 +17,12 @@ const CASES: [u32; 47] = [
 ];
 /// Traps of queues, informers, handlers and factories: the first and the last.
 const LATER_TRAPS: (u32, u32) = (31, 86);
-/// Cases of caches, indexes, selectors, factories, queues and controllers that something shows.
-const LATER_CASES: [u32; 45] = [
-    49, 74, 77, 81, 85, 87, 88, 89, 90, 92, 95, 98, 99, 103, 104, 105, 106, 107, 108, 109, 129, 134, 135, 136, 140,
-    142, 143, 144, 145, 147, 148, 149, 150, 151, 152, 153, 154, 155, 157, 158, 161, 162, 163, 165, 166,
+/// Cases of caches, indexes, selectors, handlers, factories, queues and controllers that something shows.
+const LATER_CASES: [u32; 84] = [
+    49, 74, 75, 77, 78, 79, 80, 81, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 102, 103,
+    104, 105, 106, 107, 108, 109, 110, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127,
+    128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139, 140, 142, 143, 144, 145, 147, 148, 149, 150, 151, 152,
+    153, 154, 155, 157, 158, 161, 162, 163, 165, 166,
 ];
 /// Bugs of kube-rs's watcher, and of its client.
 const KUBE_RS: u32 = 24;

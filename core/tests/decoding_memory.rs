@@ -123,6 +123,10 @@ fn white_space_and_members_that_nobody_wants_cost_nothing() {
     assert_eq!(counted.bytes_max, 0, "white space between frames is held nowhere");
 }
 
+fn pods() -> Resource {
+    Resource::namespaced("", "v1", "pods", "Pod")
+}
+
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     gzip.extend(compress_to_vec(content, 6));
@@ -144,39 +148,44 @@ fn a_gzip_bomb_comes_out_in_pieces() {
     assert!(counted.bytes_max < 256 * 1024, "{} bytes", counted.bytes_max);
 }
 
-enum Effect {
+enum Effect<T> {
     Decode(DecodeJob),
-    Commit(Commit<usize>),
+    Commit(Commit<T>),
 }
 
 /// An informer whose driver keeps each effect until nothing else is to be done, as one on a pool would.
-struct Driver {
-    informer: Informer<usize>,
-    store: Store<usize>,
-    codec: Codec<usize>,
+struct Driver<T = usize> {
+    informer: Informer<T>,
+    store: Store<T>,
+    codec: Codec<T>,
     /// At most one is out at a time.
-    effect: Option<Effect>,
+    effect: Option<Effect<T>>,
     paused: bool,
     requests: Vec<String>,
 }
 
 impl Driver {
+    /// What is cached is a number, so that what is counted is what is on its way.
     fn new() -> Self {
-        let pods = Resource::namespaced("", "v1", "pods", "Pod");
-        let mut config = InformerConfig::new(pods.clone());
+        Driver::of(Codec::<DynamicObject>::new(pods()).map(|object| Ok(object.json().len())))
+    }
+}
+
+impl<T: 'static> Driver<T> {
+    fn of(codec: Codec<T>) -> Self {
+        let mut config = InformerConfig::new(pods());
         config.reflector.strategy = ListStrategy::Paged;
         Driver {
             informer: Informer::new(config, 7),
             store: Store::new(7),
-            // What is cached is a number, so that what is counted is what is on its way.
-            codec: Codec::<DynamicObject>::new(pods).map(|object| Ok(object.json().len())),
+            codec,
             effect: None,
             paused: false,
             requests: Vec::new(),
         }
     }
 
-    fn input(&mut self, input: Input<'_, usize>) {
+    fn input(&mut self, input: Input<'_, T>) {
         self.informer.handle(Time::ZERO, input);
         self.drain();
     }
@@ -289,4 +298,41 @@ fn a_flood_of_bookmarks_is_taken_in_pieces() {
     });
     assert!(!driver.paused && driver.store.version().as_str() == "60");
     assert!(counted.bytes_max < 2 * MIB as u64, "{} bytes for 13 MB of bookmarks", counted.bytes_max);
+}
+
+/// What is cached is a copy of its own length: no list and no read stays for the sake of one of its objects.
+#[test]
+fn b075_one_object_that_remains_of_a_list_keeps_none_of_the_others_in_memory() {
+    const OBJECTS: usize = 100;
+    const LARGE: usize = 100 << 10;
+    let object = |n: usize, version: usize, bytes: usize| {
+        let zeros = "0".repeat(bytes);
+        format!(r#"{{"metadata":{{"name":"o-{n}","uid":"u","resourceVersion":"{version}"}},"data":"{zeros}"}}"#)
+    };
+    let items: Vec<String> = (1..=OBJECTS).map(|n| object(n, n, LARGE)).collect();
+    let list = gzip(
+        format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"100"}},"items":[{}]}}"#, items.join(","))
+            .as_bytes(),
+    );
+    let event = |n| format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", object(n, OBJECTS + n, 10));
+    let events = gzip((2..=OBJECTS).map(event).collect::<String>().as_bytes());
+    drop(items);
+
+    let mut kept = None;
+    let counted = measure(|| {
+        let mut driver = Driver::of(Codec::<DynamicObject>::new(pods()));
+        driver.input(Input::Start);
+        driver.answer(&list);
+        driver.input(Input::End { id: RequestId(1), end: &End::Closed });
+        while driver.work() {}
+        assert!(driver.store.iter().all(|object| object.json().len() > LARGE));
+        driver.answer(&events);
+        while driver.work() {}
+        driver.input(Input::End { id: RequestId(2), end: &End::Closed });
+        kept = Some(driver);
+    });
+    let driver = kept.unwrap();
+    assert_eq!((driver.store.len(), driver.store.version().as_str()), (OBJECTS, "200"));
+    assert!(counted.bytes_max > (OBJECTS * LARGE) as u64, "{} bytes at most", counted.bytes_max);
+    assert!(counted.bytes_current < 3 * LARGE as i64, "{} bytes stay", counted.bytes_current);
 }

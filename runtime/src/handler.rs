@@ -323,6 +323,8 @@ impl<T> Channel<T> {
         let nothing_runs = buffer.by_hand == Some(0);
         drop(buffer);
         self.signal.notify();
+        // Who waits for a sync need not wait for the call that runs: nothing of the initial state follows it any more.
+        self.shared.changed.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
         // that ends has other handlers to close.
         let _ = guard::call(|| left.dismantle(drop_told));
@@ -719,7 +721,8 @@ impl Registration {
         }
     }
 
-    /// Waits on this thread until the handler is synced. False if the deadline passed or the handler ended before.
+    /// Waits on this thread until the handler is synced. False if the deadline passed before, or the handler was removed, or
+    /// its informer stopped, whatever call of it still runs.
     ///
     /// # Errors
     ///
@@ -728,23 +731,29 @@ impl Registration {
         self.refuse_wait("wait_synced()")?;
         loop {
             let seen = self.shared.changed.generation();
-            if self.has_synced() || self.is_finished() || Instant::now() >= deadline {
+            if self.has_synced() || self.is_closed() || Instant::now() >= deadline {
                 return Ok(self.has_synced());
             }
             self.shared.changed.wait_past(seen, Some(deadline));
         }
     }
 
-    /// Waits on a task until the handler is synced. False if the handler ended before.
+    /// Waits on a task until the handler is synced. False if it was removed, or its informer stopped, before, whatever call
+    /// of it still runs.
     #[cfg(feature = "async")]
     pub async fn synced(&self) -> bool {
         loop {
             let seen = self.shared.changed.generation();
-            if self.has_synced() || self.is_finished() {
+            if self.has_synced() || self.is_closed() {
                 return self.has_synced();
             }
             self.shared.changed.past(seen).await;
         }
+    }
+
+    /// Nothing more is delivered, so what is not synced will not be.
+    fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
     }
 
     /// A blocking wait inside a handler waits for itself; inside an asynchronous runtime it holds up its tasks.

@@ -25,6 +25,8 @@ use std::time::Instant;
 mod drops;
 #[path = "drive/forms.rs"]
 mod forms;
+#[path = "drive/handlers.rs"]
+mod handlers;
 #[path = "drive/inside.rs"]
 mod inside;
 #[path = "drive/mutation.rs"]
@@ -40,6 +42,8 @@ mod stop_one;
 #[cfg(feature = "async")]
 #[path = "drive/streams.rs"]
 mod streams;
+#[path = "drive/synced.rs"]
+mod synced;
 
 fn pods() -> Resource {
     Resource::namespaced("", "v1", "pods", "Pod")

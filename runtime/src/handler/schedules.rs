@@ -516,12 +516,16 @@ fn a_controller_that_looks_before_it_asks_to_be_told_waits_for_ever() {
     finds(|| {
         let (channel, deliveries) = channel();
         let registration = Registration::new(channel, Arc::new(|_| {}), None);
-        let handler = spawn(move || deliveries.mark_synced());
+        // It is told once: the end of a handler tells, too.
+        let handler = spawn(move || {
+            deliveries.mark_synced();
+            deliveries
+        });
         let signal = Arc::new(Signal::new());
         if !registration.has_synced() {
             registration.tell_also(Arc::clone(&signal));
             signal.wait_past(0, None);
         }
-        handler.join().unwrap();
+        drop(handler.join().unwrap());
     });
 }

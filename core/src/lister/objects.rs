@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! strewn     a counted pointer to each object
-//! neighbours a counted pointer to each chunk of the store that they lie in, and their places there
+//! neighbours a counted pointer to each chunk of the store that they lie in, and a bit for each of its places
 //! all        a snapshot
 //! ```
 //!
@@ -10,10 +10,11 @@
 //! of a namespace are neighbours, and a list of five hundred of them counts nine chunks.
 
 use crate::object::Obj;
-use crate::store::{Part, Snapshot};
+use crate::store::{Part, PartIter, Snapshot};
 use alloc::vec::{self, Vec};
 use core::fmt;
 use core::ops::Index;
+use core::slice;
 
 /// From so many objects per chunk on, chunks are counted in their place: a list of neighbours then costs next to nothing,
 /// and a few strewn objects do not hold what lies beside them.
@@ -48,10 +49,7 @@ impl<T> Found<T> {
                 objects.retain(wanted);
                 Found::Handles(objects)
             }
-            Found::Part(mut part) => {
-                part.retain(wanted);
-                Found::of(part)
-            }
+            Found::Part(part) => Found::of(part.only(wanted)),
             Found::All(snapshot) => Found::of(snapshot.into_part(wanted)),
         }
     }
@@ -76,8 +74,8 @@ impl<T> Objects<T> {
         self.len() == 0
     }
 
-    /// One of them, by its number in the order of [`iter`](Self::iter); in an answer that is the whole cache, what comes
-    /// before is walked over.
+    /// One of them, by its number in the order of [`iter`](Self::iter). In an answer that is the whole cache, what comes
+    /// before is walked over; in any other one it is found by a search of a few steps.
     pub fn get(&self, number: usize) -> Option<&Obj<T>> {
         match &self.0 {
             Found::Handles(objects) => objects.get(number),
@@ -94,8 +92,9 @@ impl<T> Objects<T> {
     /// All of them.
     pub fn iter(&self) -> Iter<'_, T> {
         let walk = match &self.0 {
+            Found::Handles(objects) => Walk::Handles(objects.iter()),
+            Found::Part(part) => Walk::Part(part.iter()),
             Found::All(snapshot) => Walk::Snapshot { snapshot, at: 0 },
-            Found::Handles(_) | Found::Part(_) => Walk::Numbers { objects: self, at: 0 },
         };
         Iter { walk, left: self.len() }
     }
@@ -146,7 +145,8 @@ pub struct Iter<'a, T> {
 }
 
 enum Walk<'a, T> {
-    Numbers { objects: &'a Objects<T>, at: usize },
+    Handles(slice::Iter<'a, Obj<T>>),
+    Part(PartIter<'a, T>),
     Snapshot { snapshot: &'a Snapshot<T>, at: usize },
 }
 
@@ -155,10 +155,8 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn next(&mut self) -> Option<&'a Obj<T>> {
         let next = match &mut self.walk {
-            Walk::Numbers { objects, at } => {
-                *at += 1;
-                objects.get(*at - 1)
-            }
+            Walk::Handles(objects) => objects.next(),
+            Walk::Part(part) => part.next(),
             Walk::Snapshot { snapshot, at } => snapshot.next(at),
         };
         self.left -= usize::from(next.is_some());
@@ -167,6 +165,15 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
+    }
+
+    /// What walks to the end does not ask at each object in which form the answer comes.
+    fn fold<B, F: FnMut(B, &'a Obj<T>) -> B>(self, init: B, f: F) -> B {
+        match self.walk {
+            Walk::Handles(objects) => objects.fold(init, f),
+            Walk::Part(part) => part.fold(init, f),
+            Walk::Snapshot { snapshot, at } => snapshot.iter_from(at).fold(init, f),
+        }
     }
 }
 
@@ -195,7 +202,7 @@ impl<T> IntoIterator for Objects<T> {
 mod tests {
     use super::*;
     use crate::object::{Key, Uid, Version};
-    use crate::store::Store;
+    use crate::store::{Store, Word};
     use std::format;
 
     fn store(objects: usize) -> Store<usize> {
@@ -206,12 +213,19 @@ mod tests {
         store
     }
 
+    /// All of the first slots, up to a number of them.
+    fn part(store: &Store<usize>, slots: usize) -> Part<usize> {
+        let words = (0..).zip((0..slots).step_by(64));
+        let words =
+            words.map(|(number, from)| Word { number, bits: u64::MAX >> 64_usize.saturating_sub(slots - from) });
+        store.part(&words.collect::<Vec<_>>())
+    }
+
     /// The same objects in each of the three forms.
     fn forms(objects: usize) -> [Objects<usize>; 3] {
         let store = store(objects);
-        let slots: Vec<_> = store.slots().collect();
-        let handles = slots.iter().map(|slot| store.at(*slot).clone()).collect();
-        [Found::Handles(handles), Found::Part(store.part(&slots)), Found::All(store.snapshot())].map(Objects)
+        let handles = store.slots().map(|slot| store.at(slot).clone()).collect();
+        [Found::Handles(handles), Found::Part(part(&store, objects)), Found::All(store.snapshot())].map(Objects)
     }
 
     #[test]
@@ -228,6 +242,12 @@ mod tests {
                 assert_eq!(objects.first().map(|object| **object), (count > 0).then_some(0));
                 assert_eq!((objects.get(count).is_none(), (0..count).all(|n| *objects[n] == n)), (true, true));
                 assert_eq!(format!("{objects:?}"), format!("{:?}", objects.iter().collect::<Vec<_>>()));
+                for begun in [0, 1, 70] {
+                    let (mut rest, mut walked) = (objects.iter(), Vec::new());
+                    rest.by_ref().take(begun).for_each(|_| {});
+                    rest.for_each(|object| walked.push(**object));
+                    assert!(walked.into_iter().eq(begun.min(count)..count), "from {begun} to the end");
+                }
                 assert!(objects.into_iter().map(|object| *object).eq(0..count));
             }
         }
@@ -261,8 +281,7 @@ mod tests {
     #[test]
     fn a_part_holds_what_it_saw_and_a_vector_nothing_else() {
         let mut store = store(64);
-        let slots: Vec<_> = store.slots().take(10).collect();
-        let part = Objects(Found::Part(store.part(&slots)));
+        let part = Objects(Found::Part(part(&store, 10)));
         let beside = store.get("63").unwrap().clone();
         (0..64).for_each(|n| _ = store.remove(&format!("{n}")));
         assert!(part.iter().map(|object| **object).eq(0..10));

@@ -14,7 +14,7 @@
 use super::objects::{Found, Objects, TOGETHER};
 use crate::object::{Meta, Obj, Object};
 use crate::selector::{LabelSelector, LabelTest, Requirement};
-use crate::store::{Index, Slot, Source, Store, chunks_of};
+use crate::store::{Index, Slot, Source, Store, Word, Words, merge};
 use alloc::vec::Vec;
 use core::fmt;
 use smallvec::SmallVec;
@@ -164,7 +164,8 @@ impl<'a, 's, T> Selection<'a, 's, T> {
         }
     }
 
-    fn into_slots(self) -> (&'a Store<T>, impl Iterator<Item = Slot> + use<'a, 's, T>, Rest<'s, T>) {
+    /// The objects, in no order that a user may rely on. Labels without an index are looked at as they come by.
+    pub fn objects(self) -> impl Iterator<Item = &'a Obj<T>> + use<'a, 's, T> {
         let Selection { store, origin, clauses, rest } = self;
         let (mut everything, mut buckets, mut holders) = (None, None, None);
         match origin {
@@ -174,18 +175,14 @@ impl<'a, 's, T> Selection<'a, 's, T> {
                 buckets = Some(found.into_iter().flat_map(move |bucket| index.slots_in(bucket)));
             }
             Origin::Holders(index, requirement) => {
-                holders = Some(index.slots_where(move |value| requirement.matches(Some(value))));
+                let found = index.buckets_where(move |value| requirement.matches(Some(value)));
+                holders = Some(found.flat_map(move |bucket| index.slots_in(bucket)));
             }
         }
         let found = buckets.into_iter().flatten().chain(holders.into_iter().flatten());
         let found = found.chain(everything.into_iter().flatten());
-        (store, found.filter(move |slot| clauses.iter().all(|clause| clause.holds(*slot))), rest)
-    }
-
-    /// The objects, in no order that a user may rely on. Labels without an index are looked at as they come by.
-    pub fn objects(self) -> impl Iterator<Item = &'a Obj<T>> + use<'a, 's, T> {
-        let (store, slots, rest) = self.into_slots();
-        slots.map(|slot| store.at(slot)).filter(move |object| rest.matches(object))
+        let found = found.filter(move |slot| clauses.iter().all(|clause| clause.holds(*slot)));
+        found.map(|slot| store.at(slot)).filter(move |object| rest.matches(object))
     }
 
     /// Takes what is needed of the store, without running code of the user's type: call it under the read lock, and
@@ -196,20 +193,43 @@ impl<'a, 's, T> Selection<'a, 's, T> {
     }
 
     fn detach_at_most(self, handles: usize) -> Detached<'s, T> {
-        let (candidates, everything) = (self.candidates(), matches!(self.origin, Origin::Everything));
-        let (store, slots, rest) = self.into_slots();
-        if everything {
-            return Detached { found: Found::All(store.snapshot()), rest };
+        let Selection { store, origin, clauses, rest } = self;
+        let mut noted = Words::new();
+        match origin {
+            Origin::Nothing => {}
+            Origin::Everything => return Detached { found: Found::All(store.snapshot()), rest },
+            Origin::Buckets(index, found) => note(&mut noted, index, found),
+            Origin::Holders(index, requirement) => {
+                note(&mut noted, index, index.buckets_where(|value| requirement.matches(Some(value))));
+            }
         }
-        let mut noted = Vec::with_capacity(candidates);
-        slots.for_each(|slot| noted.push(slot));
-        let together = noted.len() >= TOGETHER * chunks_of(&noted);
-        let found = if together || noted.len() > handles {
+        if !clauses.is_empty() {
+            let holds = |slot: Slot| clauses.iter().all(|clause| clause.holds(slot));
+            noted.iter_mut().for_each(|word| *word = word.only(holds));
+            noted.retain(|word| word.bits != 0);
+        }
+        let len = noted.iter().map(|word| word.len()).sum::<usize>();
+        let found = if len >= TOGETHER * noted.len() || len > handles {
             Found::Part(store.part(&noted))
         } else {
-            Found::Handles(noted.iter().map(|slot| store.at(*slot).clone()).collect())
+            let mut found = Vec::with_capacity(len);
+            let slots = noted.into_iter().flat_map(Word::slots);
+            slots.for_each(|slot| found.push(store.at(slot).clone()));
+            Found::Handles(found)
         };
         Detached { found, rest }
+    }
+}
+
+/// Notes what is in these buckets.
+fn note(noted: &mut Words, index: &Index, buckets: impl IntoIterator<Item = u32>) {
+    let mut several = 0;
+    for bucket in buckets {
+        index.words_in(bucket, |word| noted.push(word));
+        several += 1;
+    }
+    if several > 1 {
+        merge(noted);
     }
 }
 

@@ -17,6 +17,7 @@ use super::def::{IndexDef, Lent, Source};
 use super::postings::{self, Postings};
 use super::slots::Slot;
 use super::value::{ValueText, ValueType};
+use super::word::Word;
 use crate::object::Obj;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -211,14 +212,19 @@ impl Index {
         self.find(value).map_or(&Postings::NONE, |number| &self.buckets[number as usize].slots).iter()
     }
 
+    /// The same by chunk of the store.
+    pub(crate) fn words_in(&self, bucket: u32, each: impl FnMut(Word)) {
+        self.buckets[bucket as usize].slots.words(each);
+    }
+
     /// The slots of a bucket that was [found](Self::find), in rising order.
     pub(crate) fn slots_in(&self, bucket: u32) -> postings::Iter<'_> {
         self.buckets[bucket as usize].slots.iter()
     }
 
-    /// The slots of all values that `wanted` wants.
-    pub(crate) fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Slot> {
-        self.buckets.iter().filter(move |bucket| wanted(bucket.value.as_str())).flat_map(|bucket| bucket.slots.iter())
+    /// The buckets of all values that `wanted` wants.
+    pub(crate) fn buckets_where(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.buckets).filter(move |(_, bucket)| wanted(bucket.value.as_str())).map(|(number, _)| number)
     }
 
     /// The values in use, each with the number of its objects.

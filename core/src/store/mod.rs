@@ -38,6 +38,7 @@ mod postings;
 mod slots;
 mod staged;
 mod value;
+mod word;
 
 pub use def::{IndexDef, IndexError, LABEL_PREFIX, NAMESPACE};
 pub use freshness::{Goal, Seen, Unreachable};
@@ -47,7 +48,8 @@ pub use value::{IndexValue, IndexValues, ValueText, Values};
 
 pub(crate) use def::{Lent, Source};
 pub(crate) use index::Index;
-pub(crate) use slots::{Part, chunks_of};
+pub(crate) use slots::{Part, PartIter};
+pub(crate) use word::{Word, Words, merge};
 
 use crate::decode::{BadItem, Gone, Guard, Indexers, Item, NoGuard, drop_guarded};
 use crate::fifo::COMMIT_EVENTS;
@@ -729,8 +731,8 @@ impl<T> Store<T> {
     }
 
     /// The objects of slots that are in use.
-    pub(crate) fn part(&self, slots: &[Slot]) -> Part<T> {
-        self.slots.part(slots)
+    pub(crate) fn part(&self, words: &[Word]) -> Part<T> {
+        self.slots.part(words)
     }
 
     /// The object of a slot that an index holds.

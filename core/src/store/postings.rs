@@ -13,6 +13,7 @@
 //! Invariants, asserted by `check`: every sequence rises strictly; no page is empty; the counts are those of the content.
 
 use super::slots::Slot;
+use super::word::{Bits, Word, gather, gather_lows, give};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -165,6 +166,33 @@ impl Postings {
         Iter { left: self.len(), leaf, pages }
     }
 
+    /// The slots by chunk of the store, in rising order.
+    pub(crate) fn words(&self, mut each: impl FnMut(Word)) {
+        match self {
+            Postings::Few { len, slots } => gather(slots[..usize::from(*len)].iter().copied(), &mut each),
+            Postings::Flat(flat) => {
+                let mut from = 0;
+                for page in &flat.pages {
+                    let end = usize::from(page.end);
+                    gather_lows(page.high, &flat.lows[core::mem::replace(&mut from, end)..end], &mut each);
+                }
+            }
+            Postings::Paged(paged) => {
+                for page in &paged.pages {
+                    match &page.leaf {
+                        Leaf::Array(lows) => gather_lows(page.high, lows, &mut each),
+                        Leaf::Bits { words, .. } => {
+                            let first = u32::from(page.high) << 10;
+                            for (number, bits) in (first..).zip(words.iter()) {
+                                give(Word { number, bits: *bits }, &mut each);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Asserts the invariants of the module header.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
@@ -309,7 +337,7 @@ impl Leaf {
 
 fn bits(high: u16, words: &[u64; WORDS]) -> LeafIter<'_> {
     // One word before the first: reading begins by moving on to the next.
-    LeafIter::Bits { word: 0, from: join(high, 0).wrapping_sub(64), words: words.iter() }
+    LeafIter::Bits { word: Bits(0), from: join(high, 0).wrapping_sub(64), words: words.iter() }
 }
 
 /// The slots of one set.
@@ -327,7 +355,7 @@ enum LeafIter<'a> {
     },
     /// `word` has what is left of the 64 slots at `from`.
     Bits {
-        word: u64,
+        word: Bits,
         from: u32,
         words: core::slice::Iter<'a, u64>,
     },
@@ -366,15 +394,13 @@ impl Iterator for LeafIter<'_> {
         match self {
             LeafIter::Few(slots) => slots.next().copied(),
             LeafIter::Array { high, lows } => lows.next().map(|low| join(*high, *low)),
-            LeafIter::Bits { word, from, words } => {
-                while *word == 0 {
-                    *word = *words.next()?;
-                    *from = from.wrapping_add(64);
+            LeafIter::Bits { word, from, words } => loop {
+                if let Some(bit) = word.next() {
+                    return Some(*from + bit);
                 }
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                Some(*from + bit)
-            }
+                *word = Bits(*words.next()?);
+                *from = from.wrapping_add(64);
+            },
         }
     }
 }
@@ -426,6 +452,10 @@ mod tests {
             iter.for_each(|slot| walked.push(slot.0));
             assert!(walked.iter().copied().eq(postings.iter().map(|slot| slot.0)), "begun at {begun}");
         }
+        let mut words = Vec::new();
+        postings.words(|word| words.push(word));
+        assert!(words.is_sorted_by(|a, b| a.number < b.number) && words.iter().all(|word| word.bits != 0));
+        assert!(words.into_iter().flat_map(Word::slots).map(|slot| slot.0).eq(walked.iter().copied()), "by chunk");
         walked
     }
 

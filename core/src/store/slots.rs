@@ -3,13 +3,14 @@
 //! A chunk is written in place unless a snapshot holds it; then it is copied once (64 counted pointers). So a reader
 //! that walks 100,000 objects holds up nobody, and a writer without readers pays nothing for the possibility.
 
+use super::word::{Bits, Word};
 use crate::object::Obj;
 use alloc::vec::Vec;
 use triomphe::{Arc, UniqueArc};
 
 /// Objects per chunk. 64 pointers are 512 bytes: a copy is cheaper than the clone of a small object, and 100,000
 /// objects make 1,600 counts per snapshot.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 
 /// Where an object lies in its store; stable while it lives there, used again afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,6 +27,14 @@ struct Chunk<T>([Option<Obj<T>>; CHUNK]);
 impl<T> Clone for Chunk<T> {
     fn clone(&self) -> Self {
         Chunk(self.0.clone())
+    }
+}
+
+impl<T> Chunk<T> {
+    /// Those of these places that have an object which is wanted.
+    fn wanted(&self, bits: u64, wanted: impl Fn(&Obj<T>) -> bool) -> u64 {
+        let wanted = |bit: &u32| self.0[*bit as usize].as_ref().is_some_and(&wanted);
+        Bits(bits).filter(wanted).fold(0, |wanted, bit| wanted | 1 << bit)
     }
 }
 
@@ -173,15 +182,23 @@ impl<T> Snapshot<T> {
 
     /// The objects that are wanted.
     pub(crate) fn into_part(self, wanted: impl Fn(&Obj<T>) -> bool) -> Part<T> {
-        let places = self.slots().filter(|(_, object)| wanted(object)).map(|(slot, _)| slot.0).collect();
-        let mut part = Part { places, chunks: self.chunks };
-        part.shed();
-        part
+        let only = |chunk: Arc<Chunk<T>>| {
+            let bits = chunk.wanted(u64::MAX, &wanted);
+            (chunk, bits)
+        };
+        Part::new(self.chunks.into_iter().map(only), 0)
     }
 
     /// The objects, in no order that a user may rely on.
     pub fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
         self.chunks.iter().flat_map(|chunk| chunk.0.iter().flatten())
+    }
+
+    /// The objects at or after the place `at`.
+    pub(crate) fn iter_from(&self, at: usize) -> impl Iterator<Item = &Obj<T>> {
+        let first = self.chunks.get(at / CHUNK).map_or(&[][..], |chunk| &chunk.0[at % CHUNK..]);
+        let others = self.chunks.get(at / CHUNK + 1..).unwrap_or_default();
+        first.iter().flatten().chain(others.iter().flat_map(|chunk| chunk.0.iter().flatten()))
     }
 
     /// The first object at or after the place `at`, which moves behind it; `None` at the end. Lets a walk be kept
@@ -207,79 +224,123 @@ impl<T> core::fmt::Debug for Snapshot<T> {
 /// Some objects of a store at one instant, held by the chunks that they lie in: objects that lie together cost one count.
 /// While it is held, what lay beside them in the store is, too.
 pub(crate) struct Part<T> {
-    chunks: Vec<Arc<Chunk<T>>>,
-    /// The number of a chunk and the place in it. The numbers rise; each chunk has one place at least.
-    places: Vec<u32>,
+    /// Each has one object at least.
+    held: Vec<Held<T>>,
+    len: usize,
+}
+
+struct Held<T> {
+    chunk: Arc<Chunk<T>>,
+    /// Which objects of the chunk belong to the part.
+    bits: u64,
+    /// How many come before it.
+    before: usize,
+}
+
+impl<T> Held<T> {
+    fn iter(&self) -> PartOfChunk<'_, T> {
+        match self.bits {
+            u64::MAX => PartOfChunk::Whole(self.chunk.0.iter()),
+            bits => PartOfChunk::Some(&self.chunk.0, Bits(bits)),
+        }
+    }
 }
 
 impl<T> Slots<T> {
     /// The objects of these slots, which must be in use.
-    pub(crate) fn part(&self, slots: &[Slot]) -> Part<T> {
-        let (mut chunks, mut places, mut last) = (Vec::new(), Vec::with_capacity(slots.len()), usize::MAX);
-        for slot in slots {
-            let number = slot.index() / CHUNK;
-            if number != last {
-                chunks.push(self.chunks[number].clone());
-                last = number;
-            }
-            places.push(((chunks.len() - 1) * CHUNK + slot.index() % CHUNK) as u32);
-        }
-        Part { chunks, places }
+    pub(crate) fn part(&self, words: &[Word]) -> Part<T> {
+        Part::new(words.iter().map(|word| (self.chunks[word.number as usize].clone(), word.bits)), words.len())
     }
 }
 
 impl<T> Part<T> {
+    fn new(chunks: impl Iterator<Item = (Arc<Chunk<T>>, u64)>, most: usize) -> Self {
+        let mut part = Part { held: Vec::with_capacity(most), len: 0 };
+        for (chunk, bits) in chunks {
+            if bits != 0 {
+                part.held.push(Held { chunk, bits, before: part.len });
+                part.len += bits.count_ones() as usize;
+            }
+        }
+        part.held.shrink_to_fit(); // it may be kept
+        part
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.len
     }
 
-    fn at(&self, place: u32) -> &Obj<T> {
-        let place = place as usize;
-        self.chunks[place / CHUNK].0[place % CHUNK].as_ref().expect("the slot was in use")
-    }
-
+    /// One of them, by its number in the order of [`iter`](Self::iter).
     pub(crate) fn get(&self, number: usize) -> Option<&Obj<T>> {
-        self.places.get(number).map(|place| self.at(*place))
+        let at = self.held.partition_point(|held| held.before <= number).checked_sub(1)?;
+        let held = &self.held[at];
+        held.iter().nth(number - held.before)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Obj<T>> {
-        self.places.iter().map(|place| self.at(*place))
+    pub(crate) fn iter(&self) -> PartIter<'_, T> {
+        PartIter { chunk: PartOfChunk::Some(&[const { None }; CHUNK], Bits(0)), held: self.held.iter() }
     }
 
     /// How many chunks are held.
     pub(crate) fn chunks(&self) -> usize {
-        self.chunks.len()
+        self.held.len()
     }
 
-    /// Lets go of what is not wanted.
-    pub(crate) fn retain(&mut self, wanted: impl Fn(&Obj<T>) -> bool) {
-        let Part { chunks, places } = self;
-        let at = |place: u32| chunks[place as usize / CHUNK].0[place as usize % CHUNK].as_ref();
-        places.retain(|place| at(*place).is_some_and(&wanted));
-        self.shed();
-    }
-
-    /// Lets go of chunks that have no place any more.
-    fn shed(&mut self) {
-        let (mut kept, mut last) = (0, usize::MAX);
-        for place in &mut self.places {
-            let (number, at) = (*place as usize / CHUNK, *place as usize % CHUNK);
-            if number != last {
-                self.chunks.swap(kept, number);
-                kept += 1;
-                last = number;
-            }
-            *place = ((kept - 1) * CHUNK + at) as u32;
-        }
-        self.chunks.truncate(kept);
-        self.chunks.shrink_to_fit();
-        self.places.shrink_to_fit();
+    /// Without what is not wanted, and the chunks that have nothing else.
+    pub(crate) fn only(self, wanted: impl Fn(&Obj<T>) -> bool) -> Self {
+        let only = |held: Held<T>| {
+            let bits = held.chunk.wanted(held.bits, &wanted);
+            (held.chunk, bits)
+        };
+        Part::new(self.held.into_iter().map(only), 0)
     }
 }
 
-/// How many chunks a walk over these slots comes to.
-pub(crate) fn chunks_of(slots: &[Slot]) -> usize {
-    slots.chunk_by(|a, b| a.index() / CHUNK == b.index() / CHUNK).count()
+/// The objects of a [`Part`].
+pub(crate) struct PartIter<'a, T> {
+    chunk: PartOfChunk<'a, T>,
+    held: core::slice::Iter<'a, Held<T>>,
+}
+
+enum PartOfChunk<'a, T> {
+    /// All 64 slots are in use, and belong to the part.
+    Whole(core::slice::Iter<'a, Option<Obj<T>>>),
+    Some(&'a [Option<Obj<T>>; CHUNK], Bits),
+}
+
+impl<'a, T> Iterator for PartOfChunk<'a, T> {
+    type Item = &'a Obj<T>;
+
+    fn next(&mut self) -> Option<&'a Obj<T>> {
+        match self {
+            PartOfChunk::Whole(objects) => objects.next()?.as_ref(),
+            PartOfChunk::Some(objects, bits) => objects[bits.next()? as usize].as_ref(),
+        }
+    }
+}
+
+impl<'a, T> Iterator for PartIter<'a, T> {
+    type Item = &'a Obj<T>;
+
+    fn next(&mut self) -> Option<&'a Obj<T>> {
+        loop {
+            if let Some(object) = self.chunk.next() {
+                return Some(object);
+            }
+            self.chunk = self.held.next()?.iter();
+        }
+    }
+
+    /// What walks to the end does not ask at each object in which form its chunk comes.
+    fn fold<B, F: FnMut(B, &'a Obj<T>) -> B>(self, init: B, mut f: F) -> B {
+        let PartIter { chunk, held } = self;
+        core::iter::once(chunk).chain(held.map(Held::iter)).fold(init, |folded, chunk| match chunk {
+            PartOfChunk::Whole(objects) => objects.flatten().fold(folded, &mut f),
+            PartOfChunk::Some(objects, bits) => {
+                bits.filter_map(|bit| objects[bit as usize].as_ref()).fold(folded, &mut f)
+            }
+        })
+    }
 }
 
 /// A set of slots.

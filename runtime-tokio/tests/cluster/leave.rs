@@ -3,6 +3,7 @@
 use crate::front::*;
 use crate::support::*;
 use informer_tokio::core::Version;
+use informer_tokio::core::reflector::Phase;
 use informer_tokio::{
     Controller, DynamicObject, Error, Factory, HandlerOptions, InformerSpec, Key, ObjectMeta, Outcome, Resource, Seen,
 };
@@ -138,6 +139,29 @@ async fn a_controller_stops_with_an_informer_that_feeds_it_and_another_one_goes_
     assert_eq!(log.until(1).await, ["web/later"]);
     factory.stop(STOP).await.unwrap();
     other.wait(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn b124_a_hundred_handlers_that_came_and_went_leave_no_task() {
+    let served = serve();
+    put(&served, "web/a", "1");
+    let factory = factory(&served);
+    let maps = factory.informer_with(paged::<ConfigMap>());
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    eventually("its watch is open", || maps.phase() == Phase::Watching).await;
+    let tasks = factory.tasks();
+    for _ in 0..50 {
+        let blocking = maps.handle(|_| {});
+        let task = maps.handle_async(HandlerOptions::default(), |_| async {});
+        assert!(blocking.synced().await && task.synced().await);
+        assert!(factory.tasks() > tasks, "they have some");
+        blocking.remove();
+        task.remove();
+        eventually("both have ended", || blocking.is_finished() && task.is_finished()).await;
+    }
+    eventually("none is left", || factory.tasks() <= tasks).await;
+    factory.stop(STOP).await.unwrap();
 }
 
 #[tokio::test]

@@ -19,6 +19,26 @@ fn within(namespace: &str, name: &str, version: u32) -> String {
 }
 
 #[test]
+fn b081_of_an_object_that_was_made_again_unseen_no_index_has_the_first_one() {
+    let factory = factory();
+    let informer = factory.informer(spec()).unwrap();
+    let by_label = informer.label_index("l");
+    let (_registration, mut deliveries) = informer.channel(HandlerOptions::default());
+    let mut hand = Hand::take(&factory);
+    hand.tell(IoEvent::Start);
+    hand.answer_list("5", &[object("a", "5", "first")]);
+    let watch = hand.last.unwrap();
+    hand.tell(IoEvent::Body(watch, br#"{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}"#));
+    hand.now = Time::from_millis(4_000);
+    hand.tell(IoEvent::Tick);
+    hand.answer_list("9", &[object("a", "8", "second").replace("u-a", "another")]);
+    let told = told(&mut deliveries);
+    assert_eq!(told, ["added web/a@5", "synced", "deleted web/a@5 (final state unknown)", "added web/a@8"]);
+    assert_eq!((by_label.values(), by_label.get("second").len()), (vec!["second".to_string()], 1));
+    assert!(by_label.get("first").is_empty());
+}
+
+#[test]
 fn b091_an_object_that_an_index_function_fails_on_is_put_aside_until_it_is_good_or_gone() {
     let failures = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&failures);
@@ -190,4 +210,11 @@ fn b099_whatever_is_read_a_hundred_times_is_the_same_each_time() {
         assert_eq!(lengths, [3; 12]);
         assert_eq!(index.values(), [""]);
     }
+}
+
+/// As text it would be none, and the server would send everything.
+#[test]
+#[should_panic = "a selector that selects something"]
+fn b107_a_selector_of_nothing_makes_no_informer() {
+    _ = spec().labels(&LabelSelector::nothing());
 }

@@ -398,23 +398,24 @@ fn decode_item<T>(
         None => {
             // Out here, so that an index function that panics does not drop the object while it unwinds: a second panic then
             // would end the process.
-            let (mut made, mut values) = (None, None);
+            let (mut made, mut values) = (None, AllValues::new());
             let ran = guard.run(&mut || {
                 let uid = UidRef::of(raw.uid);
                 let built = codec.build(raw.json);
                 let built = built.map(|value| Obj::made(maker, raw.namespace, raw.name, uid, raw.version, value));
                 if let Ok(object) = made.insert(built) {
-                    values = Some(indexes.values(object));
+                    indexes.values(object, &mut values);
                 }
             });
-            match (ran, made, values) {
-                (Ok(()), Some(Ok(object)), Some(values)) => Ok(indexes.fresh_with(object, values)),
-                (Ok(()), Some(Err(error)), _) => Err(error),
-                (Ok(()), ..) => Err(DecodeError::new("the guard did not run the decoder")),
-                (Err(panic), made, _) => {
+            match (ran, made) {
+                (Ok(()), Some(Ok(object))) => Ok(indexes.fresh_with(object, values)),
+                (Ok(()), Some(Err(error))) => Err(error),
+                (Ok(()), None) => Err(DecodeError::new("the guard did not run the decoder")),
+                (Err(panic), Some(made)) => {
                     drop_guarded(guard, made);
-                    Err(DecodeError::new(format_args!("user code panicked: {panic}")))
+                    Err(DecodeError::new(indexes.panicked(&values, &panic)))
                 }
+                (Err(panic), None) => Err(DecodeError::new(format_args!("user code panicked: {panic}"))),
             }
         }
     };
@@ -470,19 +471,33 @@ impl<T> Clone for Indexers<T> {
 impl<T> Indexers<T> {
     /// Computes the values of one object: user code. Those of namespaces stand in the key.
     pub(crate) fn fresh(&self, object: Obj<T>) -> Fresh<T> {
-        let values = self.values(&object);
+        let mut values = AllValues::new();
+        self.values(&object, &mut values);
         self.fresh_with(object, values)
     }
 
-    /// What the store cannot read from the key.
-    pub(crate) fn values(&self, object: &Obj<T>) -> AllValues {
-        let computed = self.list.iter().filter(|index| *index.source() != Source::Namespace);
-        computed.map(|index| index.values(object)).collect()
+    /// Those whose functions compute values: the others the store reads from the key.
+    fn computed(&self) -> impl Iterator<Item = &IndexDef<T>> {
+        self.list.iter().filter(|index| *index.source() != Source::Namespace)
+    }
+
+    /// Computes into `values`, which is empty, what the store cannot read from the key. If a function panics, those of the
+    /// indexes before it are there.
+    pub(crate) fn values(&self, object: &Obj<T>, values: &mut AllValues) {
+        for index in self.computed() {
+            values.push(index.values(object));
+        }
+    }
+
+    /// Why the object is put aside whose [`values`](Self::values) ended there with a panic.
+    pub(crate) fn panicked(&self, values: &AllValues, panic: &str) -> String {
+        let index = self.computed().nth(values.len()).map(IndexDef::name).unwrap_or_default();
+        format!("the function of index {index:?} panicked: {panic}")
     }
 
     /// False if the store reads all values from the key.
     pub(crate) fn run_user_code(&self) -> bool {
-        self.list.iter().any(|index| *index.source() != Source::Namespace)
+        self.computed().next().is_some()
     }
 
     fn fresh_with(&self, object: Obj<T>, values: AllValues) -> Fresh<T> {

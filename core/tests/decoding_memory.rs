@@ -1,5 +1,5 @@
-//! What reading a hostile body costs in memory, counted at the allocator: never more than the bound of one value and a
-//! little, however long or compressed the body is.
+//! What reading costs in memory, counted at the allocator: of a hostile body never more than the bound of one value and a
+//! little, however long or compressed it is; and once a list or a watch is over, nothing of it.
 
 use allocation_counter::measure;
 use informer_core::Resource;
@@ -8,7 +8,7 @@ use informer_core::informer::{Informer, InformerConfig, Input, Output};
 use informer_core::object::DynamicObject;
 use informer_core::reflector::{End, ListStrategy};
 use informer_core::store::{Commit, Store};
-use informer_core::time::Time;
+use informer_core::time::{Duration, Time};
 use informer_core::wire::{Body, Crc32, Fed, FrameDecoder, Head, Limits, ListDecoder, RawBatch, RequestId, WireError};
 use miniz_oxide::deflate::compress_to_vec;
 
@@ -335,4 +335,48 @@ fn b075_one_object_that_remains_of_a_list_keeps_none_of_the_others_in_memory() {
     assert_eq!((driver.store.len(), driver.store.version().as_str()), (OBJECTS, "200"));
     assert!(counted.bytes_max > (OBJECTS * LARGE) as u64, "{} bytes at most", counted.bytes_max);
     assert!(counted.bytes_current < 3 * LARGE as i64, "{} bytes stay", counted.bytes_current);
+}
+
+/// A thousand times a watch that is expired, the list that follows, and a watch again: nothing of any of them stays.
+#[test]
+fn b140_a_thousand_expired_watches_leave_no_memory_behind() {
+    const ROUNDS: usize = 1_000;
+    // Every round one object changes, one goes, and one comes.
+    let lists: Vec<_> = (1..=ROUNDS)
+        .map(|round| {
+            let versions = [("stays", 1), ("changes", round), ("comes", round)];
+            let item = |(name, version)| {
+                let last = if name == "comes" { round } else { 0 };
+                format!(r#"{{"metadata":{{"name":"{name}-{last}","uid":"u","resourceVersion":"{version}"}}}}"#)
+            };
+            let items = versions.map(item).join(",");
+            let version = format!(r#""metadata":{{"resourceVersion":"{round}"}}"#);
+            gzip(format!(r#"{{"kind":"PodList",{version},"items":[{items}]}}"#).as_bytes())
+        })
+        .collect();
+    let mut driver = Driver::of(Codec::<DynamicObject>::new(pods()));
+    driver.requests.reserve(4 * ROUNDS);
+    driver.input(Input::Start);
+    let mut now = Time::ZERO;
+    let mut round = |driver: &mut Driver<DynamicObject>, list: &[u8]| {
+        driver.answer(list);
+        driver.input(Input::End { id: RequestId(driver.requests.len() as u64), end: &End::Closed });
+        while driver.work() {}
+        let id = RequestId(driver.requests.len() as u64);
+        driver.input(Input::Head { id, head: &Head::new(410) });
+        driver.input(Input::End { id, end: &End::Closed });
+        // Longer than any wait of the backoff.
+        now = now + Duration::from_secs(120);
+        driver.informer.handle(now, Input::Tick);
+        driver.drain();
+    };
+    let (first, later) = lists.split_at(100);
+    first.iter().for_each(|list| round(&mut driver, list));
+    let counted = measure(|| later.iter().for_each(|list| round(&mut driver, list)));
+    assert_eq!((driver.store.len(), driver.store.version().as_str()), (3, "1000"));
+    assert_eq!(driver.requests.len(), 2 * ROUNDS + 1, "a list and a watch each, and the next list");
+    // The texts of the requests are the test's own, and as long each time.
+    let texts: usize = driver.requests[driver.requests.len() - 2 * later.len()..].iter().map(String::capacity).sum();
+    let grown = counted.bytes_current - texts as i64;
+    assert!(grown < 16 * 1024, "{grown} bytes more after 900 rounds");
 }

@@ -479,7 +479,7 @@ fn an_object_whose_index_function_panics_is_put_aside_and_its_last_good_version_
     assert_eq!(hand.take(handler, 9), ["updated ns/n2@10 (was 2)"]);
     assert_eq!(hand.lines(), ["ns/n1@1", "ns/n2@10"], "what cannot be used counts as there");
     assert!(hand.store.is_stale_key("ns/n1") && hand.store.quarantined_key("ns/n3").is_some());
-    let panicked = |key: &str| format!("{key} cannot be used: an index function panicked: on purpose");
+    let panicked = |key: &str| format!("{key} cannot be used: the function of index \"picky\" panicked: on purpose");
     assert_eq!(
         hand.notices[2..],
         [panicked("ns/n1 at version 9"), panicked("ns/n3 at version 19")],

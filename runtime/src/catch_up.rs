@@ -129,7 +129,7 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
     pub fn catch_up_with(&self, key: &Key, version: &Version) -> CatchUp<T, Seen<T>> {
         let mut goal = Goal::new(version.clone());
         let wanted = Wanted { key: Some(key.clone()), version: version.clone() };
-        let key = key.clone();
+        let key = self.0.store.key(key.clone());
         CatchUp::new(&self.0, wanted, Box::new(move |store| goal.seen(store, &key)))
     }
 

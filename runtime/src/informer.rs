@@ -371,10 +371,15 @@ impl<T: 'static> Inner<T> {
         shared: &Arc<Shared>,
         roster: Weak<Roster>,
     ) -> Self {
-        let namespaces = spec.config.reflector.resource.namespaced.then(IndexDef::namespace);
+        let resource = spec.config.reflector.resource.clone();
+        let store = if resource.namespaced {
+            SharedStore::new(&status.subject, shared.seed, [IndexDef::namespace()])
+        } else {
+            SharedStore::new(&status.subject, shared.seed, []).cluster_scoped()
+        };
         Inner {
-            resource: spec.config.reflector.resource.clone(),
-            store: Arc::new(SharedStore::new(&status.subject, shared.seed, namespaces)),
+            resource,
+            store: Arc::new(store),
             status,
             mailbox: Mutex::new(Vec::new()),
             resync: spec.resync,

@@ -33,11 +33,10 @@ impl<T> Lister<T> {
         Lister { store, namespace: None }
     }
 
-    /// The object of a key.
+    /// The object of a key. Of a cluster-scoped collection the name alone counts, whatever namespace the key has.
     pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
         let scope = self.scope();
-        let object = self.store.read(|store| CoreLister::new(store).get(key.as_ref()).cloned());
-        object.filter(|object| scope.is_empty() || object.key().namespace() == scope)
+        self.store.get(key).filter(|object| scope.is_empty() || object.key().namespace() == scope)
     }
 
     /// The object called `name`: in the lister's namespace, or cluster-scoped.
@@ -45,9 +44,12 @@ impl<T> Lister<T> {
         self.store.read(|store| CoreLister::new(store).namespace(self.scope()).get(name).cloned())
     }
 
-    /// A lister of one namespace; `""` means all of them, as in client-go.
+    /// A lister of one namespace; `""` means all of them, as in client-go. A cluster-scoped collection has no part that is in
+    /// a namespace, and is read whole: as the API and [`InformerSpec::namespace`](crate::informer::InformerSpec::namespace)
+    /// do it, and because nobody is to be told that a node is gone who only looked in the wrong place.
     pub fn namespace(&self, namespace: &str) -> Self {
-        Lister { store: Arc::clone(&self.store), namespace: Some(namespace.to_string()) }
+        let namespace = self.store.namespace(namespace).to_string();
+        Lister { store: Arc::clone(&self.store), namespace: Some(namespace) }
     }
 
     fn scope(&self) -> &str {

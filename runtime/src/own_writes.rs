@@ -70,11 +70,13 @@ impl<T> OwnWrites<T> {
     ///
     /// As [`put`](Self::put).
     pub fn deleted(&self, key: Key, uid: Uid, version: Version) -> Result<bool, OverlayError> {
+        let key = self.store.key(key);
         self.write(key.clone(), |overlay, store| overlay.deleted(store, key, uid, version))
     }
 
     /// Takes back what was said of a key: the cache alone counts.
     pub fn forget(&self, key: &Key) {
+        let key = self.store.key(key.clone());
         self.write(key.clone(), |overlay, _| overlay.forget(key.as_str()));
     }
 
@@ -89,8 +91,9 @@ impl<T> OwnWrites<T> {
         written
     }
 
-    /// The object of a key.
+    /// The object of a key; of a cluster-scoped collection the name alone counts, as for a [`Lister`](crate::lister::Lister).
     pub fn get(&self, key: &Key) -> Option<Obj<T>> {
+        let key = self.store.key(key.clone());
         let overlay = self.overlay.lock();
         self.store.read(|store| overlay.get(store, key.as_str()).cloned())
     }
@@ -147,6 +150,7 @@ impl<T: Object> OwnWrites<T> {
 
     /// The objects of a namespace (`""`: of all) that `selector` selects, as they are at one instant, in no fixed order.
     pub fn matching(&self, namespace: &str, selector: &LabelSelector) -> Vec<Obj<T>> {
+        let namespace = self.store.namespace(namespace);
         let (objects, own) = self.at_one_instant(|store| Lister::new(store).select(namespace, selector).detach());
         own.matching(objects.into_objects(), namespace, selector)
     }

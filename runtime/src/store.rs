@@ -30,6 +30,8 @@ pub struct SharedStore<T> {
     writer: Mutex<()>,
     /// What it is a cache of.
     of: Arc<str>,
+    /// Its objects have no namespace, and one that is named beside a name means nothing (B097).
+    cluster_scoped: bool,
     store: RwLock<Store<T>>,
     pub(crate) views: Views<T>,
 }
@@ -62,7 +64,24 @@ impl<T> SharedStore<T> {
             store.add_index(index).expect("a new store has no index");
         }
         let (writer, store) = (Mutex::new(()), RwLock::new(store));
-        SharedStore { writer, of: Arc::clone(collection), store, views: Views::new(collection, seed) }
+        let (of, views) = (Arc::clone(collection), Views::new(collection, seed));
+        SharedStore { writer, of, cluster_scoped: false, store, views }
+    }
+
+    /// The same, of a collection whose objects have no namespace.
+    pub(crate) fn cluster_scoped(mut self) -> Self {
+        self.cluster_scoped = true;
+        self
+    }
+
+    /// A namespace that a user names, as it counts here.
+    pub(crate) fn namespace<'n>(&self, namespace: &'n str) -> &'n str {
+        if self.cluster_scoped { "" } else { namespace }
+    }
+
+    /// A key that a user made, as the objects here have it.
+    pub(crate) fn key(&self, key: Key) -> Key {
+        if self.cluster_scoped { Key::new("", key.name()) } else { key }
     }
 
     /// Waits until nobody else changes it. Whoever runs code of the user's must know that this thread may.
@@ -71,9 +90,12 @@ impl<T> SharedStore<T> {
         Changing { _writer, _section: section::enter(Held::Writer { of: Arc::clone(&self.of), doing }) }
     }
 
-    /// The object of a key.
+    /// The object of a key. Where objects have no namespace the name alone counts: whoever looks for a node with a namespace
+    /// must not be told that it is gone.
     pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
-        self.store.read().get(key.as_ref()).cloned()
+        let store = self.store.read();
+        let found = store.get(key.as_ref());
+        found.or_else(|| self.cluster_scoped.then(|| store.get(key.borrowed().name()))?).cloned()
     }
 
     /// All objects at this instant, for a walk that holds up nobody.

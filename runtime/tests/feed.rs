@@ -429,7 +429,7 @@ fn an_object_on_which_an_index_function_panics_is_put_aside_and_reported() {
     feeder.apply(applied("a", 7)).unwrap();
     assert_eq!(cached(&informer), ["hall/a@1", "hall/c@3"], "the last good version stays");
     let failure = informer.last_failure().expect("it is reported").to_string();
-    assert!(failure.contains("hall/a at version 7 ") && failure.contains("index function panicked"), "{failure}");
+    assert!(failure.contains("hall/a at version 7 ") && failure.contains("of index \"picky\" panicked"), "{failure}");
 }
 
 #[test]

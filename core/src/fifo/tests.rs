@@ -232,6 +232,18 @@ fn b083_a_list_replaces_and_does_not_merge() {
 }
 
 #[test]
+fn b085_what_is_queued_counts_as_known_and_the_end_of_what_is_unknown_is_told_to_nobody() {
+    each(&[], |queue| {
+        queue.event(ItemKind::Deleted, pod("a", "u", "1"));
+        assert_eq!(queue.told(), [""; 0]);
+        queue.event(ItemKind::Added, pod("b", "u", "2"));
+        queue.event(ItemKind::Deleted, pod("b", "u", "3"));
+        assert_eq!(queue.told(), ["added b@2", "deleted b@3"]);
+        assert!(queue.store().is_empty());
+    });
+}
+
+#[test]
 fn b086_a_deletion_carries_its_final_state_and_comes_once() {
     each(&[pod("a", "u", "100")], |queue| {
         queue.event(ItemKind::Deleted, pod("a", "u", "120"));

@@ -56,7 +56,6 @@ use crate::fifo::COMMIT_EVENTS;
 use crate::listener::{Cause, Notification};
 use crate::object::{Key, Obj, UidRef, Version, VersionRef};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -98,16 +97,19 @@ impl<T> Fresh<T> {
             self.generation = indexers.generation;
             return Ok(());
         }
-        let mut values = None;
-        let ran = guard.run(&mut || values = Some(indexers.values(&self.object)));
-        match (ran, values) {
-            (Ok(()), Some(values)) => {
+        let (mut values, mut has_run) = (AllValues::new(), false);
+        let ran = guard.run(&mut || {
+            indexers.values(&self.object, &mut values);
+            has_run = true;
+        });
+        match (ran, has_run) {
+            (Ok(()), true) => {
                 (self.values, self.generation) = (values, indexers.generation);
                 Ok(())
             }
             (ran, _) => {
                 let panic = ran.err().unwrap_or_else(|| String::from("it did not run"));
-                let reason = format!("an index function panicked: {panic}");
+                let reason = indexers.panicked(&values, &panic);
                 Err(BadItem::new(Some(self.object.key().to_key()), self.object.version().to_version(), reason))
             }
         }
@@ -926,7 +928,7 @@ mod tests {
 
     use super::*;
     use crate::object::Uid;
-    use alloc::vec;
+    use alloc::{format, vec};
 
     fn object(name: &str, version: &str) -> Obj<()> {
         Obj::new(Key::new("web", name), Uid::new("u"), Version::new(version), ())

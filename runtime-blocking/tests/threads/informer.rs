@@ -147,12 +147,21 @@ fn an_informer_of_any_kind_keeps_the_json() {
 fn a_handler_that_panics_or_sleeps_bothers_nobody_else() {
     let served = serve(server());
     put(&served, "m", "0");
-    let factory = factory(&served.url());
+    let reports = Log::default();
+    let told = reports.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::HandlerPanic { handler, text } = observed {
+            told.add(format!("{handler}: {text}"));
+        }
+    };
+    let factory = Factory::with_options(client(&served.url()), FactoryOptions::observed(Arc::new(observer)));
     let maps = factory.informer::<ConfigMap>();
     let log = Log::default();
     let (wake, sleep) = mpsc::channel::<()>();
     let sleeping = maps.handle(move |_| _ = sleep.recv());
-    let panicking = maps.handle(|event| assert!(line(event).contains("3>4"), "a panic that belongs to the test"));
+    let panicking = maps.handle_with(HandlerOptions::named("panics"), |event| {
+        assert!(line(event).contains("3>4"), "a panic that belongs to the test");
+    });
     let writer = log.clone();
     maps.handle(move |event| writer.add(line(event)));
     factory.start();
@@ -162,6 +171,8 @@ fn a_handler_that_panics_or_sleeps_bothers_nobody_else() {
     }
     eventually("the third handler has everything", || log.len() == 6);
     eventually("the second one got on after each panic", || panicking.panics() == 5);
+    eventually("each was reported", || reports.len() == 5);
+    assert!(reports.lines().iter().all(|line| line == "panics: a panic that belongs to the test"), "{reports:?}");
     assert!(panicking.has_synced() && !sleeping.has_synced() && sleeping.pending() > 0);
     drop(wake);
     eventually("the first one wakes", || sleeping.has_synced());

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use informer_blocking::core::Version;
+use informer_blocking::core::reflector::Phase;
 use informer_blocking::core::store::Seen;
 use informer_blocking::{Controller, Error, Factory, InformerSpec, Key, Outcome};
 use std::sync::mpsc;
@@ -132,6 +133,27 @@ fn a_controller_stops_with_an_informer_that_feeds_it_and_another_one_goes_on() {
     assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), "ns/later");
     factory.stop(STOP).unwrap();
     other.wait(STOP).unwrap();
+}
+
+#[test]
+fn b124_a_hundred_handlers_that_came_and_went_leave_no_thread() {
+    let served = serve(server());
+    put(&served, "m", "1");
+    let factory = factory(&served.url());
+    let maps = factory.informer_with(impatient());
+    factory.start();
+    factory.synced(PATIENCE).unwrap();
+    eventually("its watch is open", || maps.phase() == Phase::Watching);
+    let threads = factory.threads();
+    for _ in 0..100 {
+        let registration = maps.handle(|_| {});
+        assert!(registration.wait_synced(std::time::Instant::now() + PATIENCE).unwrap());
+        assert!(factory.threads() > threads, "it has one");
+        registration.remove();
+        registration.wait_finished().unwrap();
+    }
+    eventually("none is left", || factory.threads() <= threads);
+    factory.stop(STOP).unwrap();
 }
 
 #[test]

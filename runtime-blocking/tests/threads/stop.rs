@@ -124,6 +124,28 @@ fn dropping_the_last_clone_stops_everything() {
 }
 
 #[test]
+fn b138_who_gives_up_waiting_and_drops_the_factory_leaves_no_request() {
+    let (closed, is_closed) = mpsc::channel();
+    let script = Script::start(move |_| {
+        let closed = closed.clone();
+        Reply::talk(move |stream| {
+            until_closed(stream);
+            _ = closed.send(());
+        })
+    });
+    let factory = factory(&script.url());
+    let lives = factory.lives();
+    let registration = factory.informer_with(impatient()).handle(|_| {});
+    factory.start();
+    eventually("the list was sent", || script.requests().len() == 1);
+    factory.synced(Duration::from_millis(1)).expect_err("nobody answers");
+    drop(factory);
+    is_closed.recv_timeout(PATIENCE).expect("the request is given up");
+    lives.wait_none(std::time::Instant::now() + STOP).unwrap();
+    assert!(registration.is_finished() && !registration.has_synced());
+}
+
+#[test]
 fn waiting_inside_a_handler_is_refused() {
     let served = serve(server());
     put(&served, "m", "1");

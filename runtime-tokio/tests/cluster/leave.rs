@@ -3,7 +3,10 @@
 use crate::front::*;
 use crate::support::*;
 use informer_tokio::core::Version;
-use informer_tokio::{Controller, Error, Factory, HandlerOptions, Key, ObjectMeta, Outcome, Seen};
+use informer_tokio::core::reflector::Phase;
+use informer_tokio::{
+    Controller, DynamicObject, Error, Factory, HandlerOptions, InformerSpec, Key, ObjectMeta, Outcome, Resource, Seen,
+};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -136,6 +139,66 @@ async fn a_controller_stops_with_an_informer_that_feeds_it_and_another_one_goes_
     assert_eq!(log.until(1).await, ["web/later"]);
     factory.stop(STOP).await.unwrap();
     other.wait(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn b124_a_hundred_handlers_that_came_and_went_leave_no_task() {
+    let served = serve();
+    put(&served, "web/a", "1");
+    let factory = factory(&served);
+    let maps = factory.informer_with(paged::<ConfigMap>());
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    eventually("its watch is open", || maps.phase() == Phase::Watching).await;
+    let tasks = factory.tasks();
+    for _ in 0..50 {
+        let blocking = maps.handle(|_| {});
+        let task = maps.handle_async(HandlerOptions::default(), |_| async {});
+        assert!(blocking.synced().await && task.synced().await);
+        assert!(factory.tasks() > tasks, "they have some");
+        blocking.remove();
+        task.remove();
+        eventually("both have ended", || blocking.is_finished() && task.is_finished()).await;
+    }
+    eventually("none is left", || factory.tasks() <= tasks).await;
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test]
+async fn b139_an_informer_that_was_never_synced_stops_at_once() {
+    let served = serve();
+    let factory = factory(&served);
+    let nothing = Resource::namespaced("none.example.com", "v1", "nothings", "Nothing");
+    let nothings = factory.informer_with(InformerSpec::<DynamicObject>::of(nothing));
+    let registration = nothings.handle(|_| {});
+    factory.start();
+    eventually("it was told", || nothings.last_failure().is_some()).await;
+    nothings.stop(STOP).await.unwrap();
+    assert!(registration.is_finished() && !nothings.has_synced());
+    factory.synced(LONG).await.expect("there is no informer left to wait for");
+    factory.stop(STOP).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b137_two_tasks_that_stop_one_informer_under_a_flood_of_events_both_return() {
+    let served = Arc::new(serve());
+    let factory = factory(&served);
+    let maps = factory.informer_with(paged::<ConfigMap>());
+    maps.handle(|_| {});
+    factory.start();
+    factory.synced(LONG).await.unwrap();
+    let server = Arc::clone(&served);
+    let flood = tokio::task::spawn_blocking(move || (0..500).for_each(|n| put(&server, "web/a", &n.to_string())));
+    let stop = || {
+        let maps = maps.clone();
+        tokio::spawn(async move { maps.stop(LONG).await })
+    };
+    for stop in [stop(), stop()] {
+        stop.await.unwrap().unwrap();
+    }
+    flood.await.unwrap();
+    assert_eq!(maps.lives().count(), 0);
+    factory.stop(STOP).await.unwrap();
 }
 
 #[tokio::test]

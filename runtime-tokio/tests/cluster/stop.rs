@@ -192,6 +192,25 @@ async fn a_sync_that_does_not_come_says_why() {
     assert!(matches!(factory.synced(LONG).await, Err(Error::Stopped)));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b138_who_gives_up_waiting_and_drops_the_factory_leaves_no_request() {
+    // It takes connections, and answers nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let factory = Factory::new(client_of(&format!("http://{}", silent.local_addr().unwrap())));
+    let lives = factory.lives();
+    let registration = factory.informer_with(paged::<ConfigMap>()).handle(|_| {});
+    factory.start();
+    let (mut request, _) = silent.accept().await.unwrap();
+    factory.synced(Duration::from_millis(1)).await.expect_err("nobody answers");
+    drop(factory);
+    let mut sent = Vec::new();
+    let end = tokio::time::timeout(LONG, tokio::io::AsyncReadExt::read_to_end(&mut request, &mut sent)).await;
+    // Closed or reset, as the system likes it.
+    _ = end.expect("the request is given up");
+    eventually("nothing runs", || lives.count() == 0).await;
+    assert!(registration.is_finished() && !registration.has_synced());
+}
+
 #[tokio::test]
 async fn a_sync_that_the_server_refuses_names_the_code() {
     let served = serve_with(SimConfig { token: Some("right".into()), ..SimConfig::default() }, "127.0.0.1:0", &[]);

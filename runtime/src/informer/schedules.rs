@@ -8,8 +8,9 @@ use crate::handler::{Deliveries, HandlerOptions, Lent};
 use crate::schedules::{finds, seldom};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use informer_core::listener::Cause;
 use informer_core::reflector::{End, ListStrategy};
-use informer_core::time::Time;
+use informer_core::time::{Duration, Time};
 use informer_core::wire::{Head, RequestId};
 use informer_core::{DynamicObject, Resource};
 use shuttle::thread::spawn;
@@ -51,6 +52,65 @@ fn a_handler_that_is_added_beside_a_stop_ends() {
         stop.join().unwrap();
         pods.refresh();
         assert!(pods.0.mailbox.lock().is_empty(), "nobody would take it out");
+    });
+}
+
+/// B127: whether it comes before the start, beside the list or after it, it is told of each object once, that the initial
+/// ones are all, and in its period of each object again.
+#[test]
+fn a_handler_that_is_added_beside_the_start_and_the_first_list_gets_all_of_it() {
+    seldom(|| {
+        let (factory, pods) = factory();
+        let mut driver = factory.take_unstarted().remove(0);
+        let told_all = Arc::new((AtomicBool::new(false), Arc::clone(&factory)));
+        let teller = Arc::clone(&told_all);
+        let handler = spawn(move || {
+            let options = HandlerOptions { resync: Some(Duration::from_secs(1)), ..HandlerOptions::default() };
+            let (registration, mut deliveries) = pods.channel(options);
+            let mut take = |_| match deliveries.next_blocking() {
+                Some(Lent::Notification(event)) => (event.cause() == Cause::Resync, event.key().to_string()),
+                Some(Lent::Synced) => (false, String::from("synced")),
+                None => panic!("it was not removed"),
+            };
+            let first: Vec<_> = (0..4).map(&mut take).collect();
+            teller.0.store(true, Ordering::Release);
+            teller.1.wake().notify();
+            let again: Vec<_> = (0..3).map(take).collect();
+            registration.remove();
+            run(deliveries);
+            (first, again)
+        });
+        let pod = |name: &str| format!(r#"{{"metadata":{{"name":"{name}","uid":"u","resourceVersion":"5"}}}}"#);
+        let items = [pod("a"), pod("b")].join(",");
+        let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5"}},"items":[{items}]}}"#);
+        let event = format!(r#"{{"type":"ADDED","object":{}}}"#, pod("c"));
+        let head = Head::new(200);
+        drive(&mut *driver, IoEvent::Start);
+        drive(&mut *driver, IoEvent::Head(RequestId(1), &head));
+        drive(&mut *driver, IoEvent::Body(RequestId(1), list.as_bytes()));
+        drive(&mut *driver, IoEvent::End(RequestId(1), &End::Closed));
+        drive(&mut *driver, IoEvent::Head(RequestId(2), &head));
+        drive(&mut *driver, IoEvent::Body(RequestId(2), event.as_bytes()));
+        // An adapter's loop, with a clock that stands still until the handler has been told of everything once.
+        let mut now = Time::ZERO;
+        while now == Time::ZERO {
+            let seen = factory.wake().generation();
+            drive(&mut *driver, IoEvent::Tick);
+            if told_all.0.load(Ordering::Acquire) {
+                now = Time::from_millis(2_000);
+                driver.handle(now, IoEvent::Tick);
+                while !matches!(driver.poll(now), IoAction::Wait(_)) {}
+            } else {
+                factory.wake().wait_past(seen, None);
+            }
+        }
+        let (mut first, mut again) = handler.join().unwrap();
+        let synced = first.iter().position(|(_, key)| key == "synced").expect("it is synced");
+        assert!(synced >= 2, "the list at least is initial: {first:?}");
+        first.sort();
+        again.sort();
+        assert_eq!(first, ["a", "b", "c", "synced"].map(|key| (false, key.to_string())));
+        assert_eq!(again, ["a", "b", "c"].map(|key| (true, key.to_string())));
     });
 }
 

@@ -83,7 +83,7 @@ impl ListOptions {
                     causes.push(Cause::forbidden(MATCH, why));
                 }
                 if value != Match::NotOlderThan {
-                    causes.push(Cause::unsupported(MATCH, matching, "\"NotOlderThan\""));
+                    causes.push(Cause::unsupported(MATCH, format_args!("{matching:?}"), "\"NotOlderThan\""));
                 }
             }
         } else if !matching.is_empty() && self.version.is_empty() {
@@ -95,7 +95,7 @@ impl ListOptions {
         }
         if !self.watch {
             if !matching.is_empty() && value == Match::Unset {
-                causes.push(Cause::unsupported(MATCH, matching, r#""Exact", "NotOlderThan", """#));
+                causes.push(Cause::unsupported(MATCH, format_args!("{matching:?}"), r#""Exact", "NotOlderThan", """#));
             }
             if value == Match::Exact && self.version == "0" {
                 let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;

@@ -75,7 +75,7 @@ impl Rules {
         }
         let refusals = if draft.name.is_empty() { Vec::new() } else { self.name.refusals(&draft.name) };
         causes.extend(refusals.into_iter().map(|why| Cause::invalid("metadata.name", quoted(&draft.name), why)));
-        self.whole(draft, &mut causes);
+        self.whole(draft, None, &mut causes);
         self.finalizers_are_qualified(draft, &mut causes);
         causes
     }
@@ -83,21 +83,21 @@ impl Rules {
     /// What is wrong with an update; `status` says that it is one of the status alone.
     pub(crate) fn of_update(&self, draft: &Draft<'_>, before: &Draft<'_>, status: bool) -> Vec<Cause> {
         let mut causes = Vec::new();
-        self.whole(draft, &mut causes);
+        self.whole(draft, Some(before), &mut causes);
         self.changed(draft, before, &mut causes);
         // Once more by the type.
         self.changed(draft, before, &mut causes);
         self.finalizers_are_qualified(draft, &mut causes);
         if self.own_check && !status {
-            self.whole(draft, &mut causes);
+            self.whole(draft, Some(before), &mut causes);
             self.finalizers_are_qualified(draft, &mut causes);
         }
         causes
     }
 
     /// What is checked of any state.
-    fn whole(&self, draft: &Draft<'_>, causes: &mut Vec<Cause>) {
-        self.labels_and_owners(draft, causes);
+    fn whole(&self, draft: &Draft<'_>, before: Option<&Draft<'_>>, causes: &mut Vec<Cause>) {
+        labels_and_owners(draft, before, causes);
         for name in &draft.finalizers {
             causes.extend(
                 key_refusals(name).into_iter().map(|why| Cause::invalid("metadata.finalizers", quoted(name), why)),
@@ -139,28 +139,7 @@ impl Rules {
         if let Some(grace) = draft.grace.filter(|_| draft.grace != before.grace) {
             causes.push(Cause::invalid("metadata.deletionGracePeriodSeconds", grace, IMMUTABLE));
         }
-        self.labels_and_owners(draft, causes);
-    }
-
-    fn labels_and_owners(&self, draft: &Draft<'_>, causes: &mut Vec<Cause>) {
-        for (key, value) in draft.pairs("labels").unwrap_or_default() {
-            let wrong = key_refusals(&key).into_iter().map(|why| (&key, why));
-            let wrong = wrong.chain(value_refusals(&value).into_iter().map(|why| (&value, why)));
-            causes.extend(wrong.map(|(text, why)| Cause::invalid("metadata.labels", quoted(text), why)));
-        }
-        let mut bytes = 0;
-        for (key, value) in draft.pairs("annotations").unwrap_or_default() {
-            bytes += key.len() + value.len();
-            // The rule of labels, but letters may be large.
-            let wrong = key_refusals(&key.to_lowercase()).into_iter();
-            causes.extend(wrong.map(|why| Cause::invalid("metadata.annotations", quoted(&key), why)));
-        }
-        if bytes > ANNOTATIONS_MAX {
-            causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_MAX));
-        }
-        if let Some(text) = draft.meta("ownerReferences") {
-            owners(text, causes);
-        }
+        labels_and_owners(draft, Some(before), causes);
     }
 
     fn finalizers_are_qualified(&self, draft: &Draft<'_>, causes: &mut Vec<Cause>) {
@@ -173,6 +152,33 @@ impl Rules {
                 causes.push(Cause::invalid(format!("metadata.finalizers[{at}]"), quoted(name), why));
             }
         }
+    }
+}
+
+/// What stands as it stood was found good before.
+fn labels_and_owners(draft: &Draft<'_>, before: Option<&Draft<'_>>, causes: &mut Vec<Cause>) {
+    let is_news = |name: &str| before.is_none_or(|before| before.meta(name) != draft.meta(name));
+    if is_news("labels") {
+        for (key, value) in draft.pairs("labels").unwrap_or_default() {
+            let wrong = key_refusals(&key).into_iter().map(|why| (&key, why));
+            let wrong = wrong.chain(value_refusals(&value).into_iter().map(|why| (&value, why)));
+            causes.extend(wrong.map(|(text, why)| Cause::invalid("metadata.labels", quoted(text), why)));
+        }
+    }
+    if is_news("annotations") {
+        let mut bytes = 0;
+        for (key, value) in draft.pairs("annotations").unwrap_or_default() {
+            bytes += key.len() + value.len();
+            // The rule of labels, but letters may be large.
+            let wrong = key_refusals(&key.to_lowercase()).into_iter();
+            causes.extend(wrong.map(|why| Cause::invalid("metadata.annotations", quoted(&key), why)));
+        }
+        if bytes > ANNOTATIONS_MAX {
+            causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_MAX));
+        }
+    }
+    if let Some(text) = draft.meta("ownerReferences").filter(|_| is_news("ownerReferences")) {
+        owners(text, causes);
     }
 }
 

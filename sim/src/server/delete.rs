@@ -196,15 +196,7 @@ impl Server {
         let options = DeleteOptions::parse(request)?;
         let old = self.find(target)?;
         options.check(&old, &self.by_kind(target))?;
-        let resource = &self.tables[target.table].resource;
-        let answers_object = matches!(
-            (&*resource.group, &*resource.plural),
-            (
-                "",
-                "pods" | "services" | "serviceaccounts" | "namespaces" | "persistentvolumes" | "persistentvolumeclaims"
-            ) | ("", "resourcequotas" | "podtemplates")
-                | ("storage.k8s.io" | "resource.k8s.io", _)
-        );
+        let answers_object = answers_with_object(&self.tables[target.table].resource);
         let (status, text) = match self.delete_object(target.table, &old, &options) {
             Deleted::Waits(object) if options.tells => (202, object.json().to_owned()),
             Deleted::Waits(object) => (200, object.json().to_owned()),
@@ -247,18 +239,18 @@ impl Server {
         };
         self.hold_for_dependents(at, &mut draft, options.dependents);
         let held = !draft.finalizers.is_empty();
-        if graceful.is_none() && held {
+        if graceful.is_none() {
+            if !held {
+                return Deleted::Gone(self.remove(at, old));
+            }
+            let now = self.now_text();
             if !draft.is_dying() {
                 raise_generation(&mut draft);
             }
-            let now = self.now_text();
             if !draft.is_dying() || draft.deleted > now {
                 draft.deleted = now;
             }
             draft.grace = Some(0);
-        }
-        if graceful.is_none() && !held {
-            return Deleted::Gone(self.remove(at, old));
         }
         let before = Draft::read(old.json()).expect("what is stored is JSON");
         let marked = if draft.same_object(&before) { Arc::clone(old) } else { self.store(at, &draft) };
@@ -272,7 +264,9 @@ impl Server {
 
     /// Marks a Pod, which has a while to stop.
     fn stop_pod(&self, pod: &mut Draft<'_>, options: &DeleteOptions) -> Stop {
-        let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        // Less than nothing is as little as is possible.
+        let at_least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+        let asked = options.grace.map(at_least);
         let now = self.now_seconds();
         if pod.is_dying() {
             let Some(granted) = pod.grace.filter(|&seconds| seconds != 0) else { return Stop::Over };
@@ -293,7 +287,7 @@ impl Server {
         let own = || spec.get("terminationGracePeriodSeconds").and_then(|text| text.parse().ok()).unwrap_or(GRACE);
         let runs = spec.string("nodeName").is_some()
             && !matches!(status.string("phase").as_deref(), Some("Failed" | "Succeeded"));
-        let seconds = if runs { asked.unwrap_or_else(own).max(0) } else { 0 };
+        let seconds = if runs { at_least(asked.unwrap_or_else(own)) } else { 0 };
         pod.deleted = rfc3339(now + seconds.unsigned_abs());
         pod.grace = Some(seconds);
         raise_generation(pod);
@@ -348,6 +342,25 @@ impl Server {
         self.delete_object(table, &old, &DeleteOptions::at_once());
         self.settle();
         Some(self.tables[table].get(key.as_str()).map_or(self.version, |object| object.version()))
+    }
+}
+
+/// Which resources answer with the last state of what is gone, and not with a Status.
+fn answers_with_object(resource: &Resource) -> bool {
+    match &*resource.group {
+        "" => matches!(
+            &*resource.plural,
+            "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ),
+        "storage.k8s.io" | "resource.k8s.io" => true,
+        _ => false,
     }
 }
 

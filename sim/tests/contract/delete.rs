@@ -4,6 +4,7 @@
 use crate::support::*;
 use informer_core::object::Resource;
 use informer_sim::{Config, HttpRequest, Options};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/n/pods";
@@ -380,4 +381,126 @@ fn a_generated_name_has_63_bytes_at_most() {
     let body = format!(r#"{{"metadata":{{"generateName":"{}-"}}}}"#, "g".repeat(100));
     let name = world.send("POST", CM, &body).json()["metadata"]["name"].as_str().unwrap().to_owned();
     assert!(name.len() == 63 && name.starts_with(&"g".repeat(58)), "{name}");
+}
+
+/// One request about the one object, or none if there is none.
+#[derive(Clone, Debug)]
+enum Do {
+    Create(Vec<usize>),
+    SetFinalizers(Vec<usize>),
+    Label(u8),
+    Delete(&'static str),
+    Directly,
+}
+
+fn doing() -> impl Strategy<Value = Do> {
+    let names = || proptest::sample::subsequence(vec![0_usize, 1, 2], 0..=3);
+    prop_oneof![
+        names().prop_map(Do::Create),
+        names().prop_map(Do::SetFinalizers),
+        (0..3_u8).prop_map(Do::Label),
+        proptest::sample::select(vec![
+            "",
+            r#"{"propagationPolicy":"Foreground"}"#,
+            r#"{"propagationPolicy":"Background"}"#,
+            r#"{"orphanDependents":true}"#,
+        ])
+        .prop_map(Do::Delete),
+        Just(Do::Directly),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever comes in whatever order: what is marked stays marked, gets no more finalizers of others, goes exactly when it
+    /// has none, and everybody who watches is told so.
+    #[test]
+    fn what_is_marked_goes_when_nothing_holds_it_and_never_before(
+        kind in 0..2_usize, steps in proptest::collection::vec(doing(), 1..30),
+    ) {
+        const FINALIZERS: [&str; 3] = ["example.com/a", "example.com/b", "example.com/c"];
+        let (collection, type_meta, resource) = [
+            (CM, "", configmaps()),
+            (WIDGETS, r#""apiVersion":"example.com/v1","kind":"Widget","spec":{},"#, widgets()),
+        ][kind].clone();
+        let mut world = World::new(Config::default());
+        let watch = world.open(HttpRequest::get(&format!("{collection}?watch=1&resourceVersion=1")));
+        let target = &format!("{collection}/a");
+        let key = "n/a".parse().unwrap();
+        let list = |names: &[usize]| json!(names.iter().map(|&at| FINALIZERS[at]).collect::<Vec<_>>());
+        let now = |world: &World| {
+            let object = world.server.get(&resource, &key)?;
+            Some(serde_json::from_str::<Value>(object.json()).unwrap())
+        };
+        let mut before = now(&world);
+        for step in steps {
+            let answer = match &step {
+                Do::Create(names) => {
+                    let body = format!(r#"{{{type_meta}"metadata":{{"name":"a","finalizers":{}}}}}"#, list(names));
+                    world.send("POST", collection, &body).status
+                }
+                Do::SetFinalizers(names) => {
+                    world.send("PATCH", target, &format!(r#"{{"metadata":{{"finalizers":{}}}}}"#, list(names))).status
+                }
+                Do::Label(value) => {
+                    world.send("PATCH", target, &format!(r#"{{"metadata":{{"labels":{{"l":"{value}"}}}}}}"#)).status
+                }
+                Do::Delete(options) => world.send("DELETE", target, options).status,
+                Do::Directly => {
+                    let found = world.server.delete(&resource, &key).is_some();
+                    world.drain();
+                    if found { 200 } else { 404 }
+                }
+            };
+            let after = now(&world);
+            let finalizers = |object: &Value| -> Vec<String> {
+                serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
+            };
+            let marked = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
+            match (&before, &after) {
+                (None, _) => prop_assert_eq!(answer, if matches!(step, Do::Create(_)) { 201 } else { 404 }),
+                (Some(_), _) if matches!(step, Do::Create(_)) => {
+                    prop_assert_eq!(answer, 409);
+                    prop_assert_eq!(&before, &after);
+                }
+                (Some(old), Some(new)) => {
+                    prop_assert!(!marked(old) || marked(new), "{step:?}: a mark is for good");
+                    let grown = finalizers(new).iter().any(|name| !finalizers(old).contains(name));
+                    let gives = matches!(step, Do::Delete(_));
+                    prop_assert!(!(marked(old) && grown) || gives, "{step:?}: nobody holds what is marked");
+                    prop_assert!(!marked(new) || !finalizers(new).is_empty(), "{step:?}: nothing holds {new}");
+                    prop_assert_eq!(marked(new), new["metadata"]["deletionGracePeriodSeconds"] == 0);
+                    if answer == 422 {
+                        prop_assert_eq!(old, new, "what is refused changes nothing");
+                    }
+                }
+                (Some(old), None) => {
+                    let lets_go = matches!(&step, Do::SetFinalizers(names) if names.is_empty());
+                    let deletes = matches!(step, Do::Delete(_) | Do::Directly);
+                    prop_assert!(deletes || lets_go && marked(old), "{step:?}: {old} went");
+                    let others = finalizers(old).iter().any(|name| name.contains('/'));
+                    prop_assert!(!deletes || !others, "{step:?}: {old} was held");
+                }
+            }
+            before = after;
+        }
+        // The watch tells the same story: its last word is what is there.
+        let frames = world.answer(watch).frames();
+        let mut told: Option<Value> = None;
+        for frame in &frames {
+            let object = &frame["object"];
+            match frame["type"].as_str() {
+                Some("ADDED") => prop_assert!(told.replace(object.clone()).is_none()),
+                Some("MODIFIED") => prop_assert!(told.replace(object.clone()).is_some()),
+                Some("DELETED") => {
+                    let mut last = told.take().expect("it was there");
+                    last["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+                    prop_assert_eq!(&last, object, "the last state is the one before");
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+        prop_assert_eq!(told, before);
+    }
 }

@@ -113,9 +113,14 @@ impl ListOptions {
     }
 }
 
-/// A version as the server reads it: decimal, `None` if it is empty; `Err` says what is wrong.
+/// The version of a query as the server reads it: decimal, `None` if it is empty; `Err` says what is wrong.
 pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
-    let wrong = |why| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+    version_of_object(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
+}
+
+/// The same for the version in an object.
+pub(crate) fn version_of_object(text: &str) -> Result<Option<u64>, String> {
+    let wrong = |why| format!("strconv.ParseUint: parsing {text:?}: {why}");
     if text.is_empty() {
         return Ok(None);
     }

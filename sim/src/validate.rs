@@ -29,6 +29,8 @@ pub(crate) struct Rules {
     name: NameRule,
     /// The type looks at the whole of its metadata, also when it is updated.
     own_check: bool,
+    /// An update must say which version it is of.
+    pub(crate) needs_version: bool,
     /// A finalizer has a prefix, or is one of Kubernetes itself.
     qualified_finalizers: bool,
 }
@@ -59,7 +61,8 @@ impl Rules {
             ("batch", "jobs") | ("networking.k8s.io", "ingresses") => true,
             _ => false,
         };
-        Rules { name, own_check, qualified_finalizers: !shared }
+        let needs_version = custom || matches!(group, "coordination.k8s.io" | "apiextensions.k8s.io");
+        Rules { name, own_check, needs_version, qualified_finalizers: !shared }
     }
 
     /// What is wrong with a new object.

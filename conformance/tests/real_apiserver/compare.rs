@@ -26,6 +26,8 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("patch with a label that is no text", "", "422 that quotes the whole object and a Go type; ours is a short 400"),
     ("update with a foreign uid", "/body/message", STORAGE),
     ("custom, update with a foreign uid", "/body/message", STORAGE),
+    ("lease, foreign uid", "/body/message", STORAGE),
+    ("lease, foreign uid of an old version", "/body/message", STORAGE),
     ("definition", "/body/spec/conversion", "no defaults are filled in"),
     ("custom, create without kind", "/body/message", "the real one quotes the body, twice"),
     ("custom, no such subresource", "/body/message", SUBRESOURCE),
@@ -133,7 +135,9 @@ fn prelude() -> BTreeMap<&'static str, String> {
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(
-        [creating(), reading(), refused(), writing(), watching(), pods(), custom_resources()].into_iter().flatten(),
+        [creating(), reading(), refused(), writing(), versions(), watching(), pods(), custom_resources()]
+            .into_iter()
+            .flatten(),
     );
     rows.extend([deleting::held(), deleting::options(), deleting::types(), deleting::metadata()].into_iter().flatten());
     rows.extend([deleting::custom(), losing_history()].into_iter().flatten());
@@ -294,6 +298,35 @@ fn writing() -> Vec<Row> {
     ]
 }
 
+/// Which version an update is of, where the type insists on it and where it does not.
+fn versions() -> Vec<Row> {
+    let lease = |metadata: &str| format!(r#"{{"metadata": {{"name": "v"{metadata}}}}}"#);
+    vec![
+        row("lease, create", "POST {leases}").body(&lease("")).version("lease"),
+        row("lease, no version", "PUT {leases}/v").body(&lease("")),
+        row("lease, version 0", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "0""#)),
+        row("lease, version that is no number", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "x""#)),
+        row("lease, foreign uid", "PUT {leases}/v").body(&lease(r#", "uid": "other""#)),
+        row("lease, foreign uid of an old version", "PUT {leases}/v")
+            .body(&lease(r#", "uid": "other", "resourceVersion": "1""#)),
+        row("lease, old version and bad label", "PUT {leases}/v")
+            .body(&lease(r#", "resourceVersion": "1", "labels": {"a b": "c"}"#)),
+        row("lease, patch without a version", "PATCH {leases}/v").body(r#"{"metadata": {"resourceVersion": null}}"#),
+        row("lease, patch of version 0", "PATCH {leases}/v").body(r#"{"metadata": {"resourceVersion": "0"}}"#),
+        row("lease, patch of the uid of an old version", "PATCH {leases}/v")
+            .body(r#"{"metadata": {"resourceVersion": "1", "uid": "other"}}"#),
+        row("lease, update", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "{lease}", "labels": {"a": "b"}"#)),
+        row("lease, delete", "DELETE {leases}/v"),
+        row("map, version 0", "PUT {cm}/b")
+            .body(r#"{"metadata": {"name": "b", "resourceVersion": "0"}, "data": {"v": "0"}}"#),
+        row("map, patch without a version", "PATCH {cm}/b")
+            .body(r#"{"metadata": {"resourceVersion": null}, "data": {"v": "1"}}"#),
+    ]
+    .into_iter()
+    .map(Row::only_metadata)
+    .collect()
+}
+
 fn watching() -> Vec<Row> {
     vec![
         row("watch", "GET {cm}?watch=true&resourceVersion={five}&timeoutSeconds=1"),
@@ -359,6 +392,7 @@ fn custom_resources() -> Vec<Row> {
         row("custom, no such subresource", "GET {w}/a/scale"),
         row("custom, update of nothing", "PUT {w}/nobody").body(&widget("nobody", 2, r#", "resourceVersion": "1""#)),
         row("custom, update without a version", "PUT {w}/a").body(&widget("a", 2, "")),
+        row("custom, update of version 0", "PUT {w}/a").body(&widget("a", 2, r#", "resourceVersion": "0""#)),
         row("custom, update", "PUT {w}/a").body(&widget("a", 2, r#", "resourceVersion": "{wa1}""#)),
         row("custom, update of an old version", "PUT {w}/a").body(&widget("a", 3, r#", "resourceVersion": "{wa1}""#)),
         row("custom, labels", "PATCH {w}/a").body(r#"{"metadata": {"labels": {"l": "1"}}}"#),

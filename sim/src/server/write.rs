@@ -4,7 +4,7 @@ use super::route::Target;
 use super::{Answer, Server, crd};
 use crate::message::HttpRequest;
 use crate::object::{Draft, StoredObject, dense};
-use crate::query::parse_version;
+use crate::query::version_of_object;
 use crate::status::{Cause, Named, Status};
 use crate::text::{members, merge};
 use crate::validate::Rules;
@@ -229,18 +229,18 @@ impl Server {
         let old = self.find(target)?;
         let table = &self.tables[target.table];
         let named = self.by_plural(target);
-        match parse_version(&draft.version).map_err(Status::internal)? {
-            None if table.shape.custom => {
+        if how == Replace::ByPut && !draft.uid.is_empty() && draft.uid != old.uid() {
+            let why =
+                format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", draft.uid, old.uid());
+            return Err(Status::conflict(&named, why));
+        }
+        match version_of_object(&draft.version).map_err(Status::internal)? {
+            None | Some(0) if self.rules(target).needs_version => {
                 let cause = Cause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
                 return Err(Status::invalid(&named, vec![cause]));
             }
             Some(version) if version != 0 && version != old.version() => return Err(Status::modified(&named)),
             None | Some(_) => {}
-        }
-        if how == Replace::ByPut && !draft.uid.is_empty() && draft.uid != old.uid() {
-            let why =
-                format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", draft.uid, old.uid());
-            return Err(Status::conflict(&named, why));
         }
         let before = Draft::read(old.json()).expect("what is stored is JSON");
         if target.status {

@@ -71,15 +71,13 @@ async fn a_controller_with_a_finalizer_cleans_up_before_its_object_goes() {
     let widgets = factory.informer::<Widget>();
     let told = Log::default();
     let log = told.clone();
-    let _registration = widgets.handle(move |event| match event {
-        Notification::Deleted { object, final_state_known, .. } => {
-            log.add(format!(
-                "deleted, marked {}, known {final_state_known}",
-                object.metadata.deletion_timestamp.is_some()
-            ));
+    let _registration = widgets.handle(move |event| {
+        let marked = |widget: &Widget| widget.metadata.deletion_timestamp.is_some();
+        if let Notification::Deleted { object, final_state_known, .. } = event {
+            log.add(format!("deleted, marked {}, known {final_state_known}", marked(object)));
+        } else if marked(event.object()) {
+            log.add("marked");
         }
-        Notification::Updated { new, .. } if new.metadata.deletion_timestamp.is_some() => log.add("marked"),
-        _ => {}
     });
     // A mark counts as a generation, so this filter lets it through.
     let running = Controller::new(widgets).when(generation_changed()).start(move |key, cx| {

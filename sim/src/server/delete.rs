@@ -74,7 +74,7 @@ struct Preconditions {
 
 /// What became of an object that was to be deleted.
 pub(super) enum Deleted {
-    /// As it was last, under the version of its deletion.
+    /// As it was stored last; its deletion is the newest version.
     Gone(Arc<StoredObject>),
     /// As it is now.
     Waits(Arc<StoredObject>),
@@ -200,7 +200,10 @@ impl Server {
         let (status, text) = match self.delete_object(target.table, &old, &options) {
             Deleted::Waits(object) if options.tells => (202, object.json().to_owned()),
             Deleted::Waits(object) => (200, object.json().to_owned()),
-            Deleted::Gone(object) if answers_object => (200, object.json().to_owned()),
+            Deleted::Gone(object) if answers_object => {
+                let last = Draft::read(object.json()).expect("what is stored is JSON");
+                (200, last.finish(&self.tables[target.table].shape, self.version).json().to_owned())
+            }
             Deleted::Gone(object) => (200, Status::success(&self.by_plural(target), object.uid())),
         };
         Ok(Answer::Json { status, text })
@@ -241,7 +244,8 @@ impl Server {
         let held = !draft.finalizers.is_empty();
         if graceful.is_none() {
             if !held {
-                return Deleted::Gone(self.remove(at, old));
+                self.remove(at, old);
+                return Deleted::Gone(Arc::clone(old));
             }
             let now = self.now_text();
             if !draft.is_dying() {
@@ -258,7 +262,8 @@ impl Server {
             Deleted::Waits(marked)
         } else {
             // A Pod is marked first also where nothing holds it.
-            Deleted::Gone(self.remove(at, &marked))
+            self.remove(at, &marked);
+            Deleted::Gone(marked)
         }
     }
 
@@ -318,17 +323,14 @@ impl Server {
         draft.finalizers.extend(wanted.filter(|_| !has_wanted).map(str::to_owned));
     }
 
-    /// Takes an object out of its table, and what its end leads to. Answers its last state under the version of that.
-    pub(super) fn remove(&mut self, at: usize, old: &Arc<StoredObject>) -> Arc<StoredObject> {
+    /// Takes an object out of its table, and what its end leads to.
+    pub(super) fn remove(&mut self, at: usize, old: &StoredObject) {
         self.commit(at, old.key(), None);
-        let draft = Draft::read(old.json()).expect("what is stored is JSON");
-        let last = Arc::new(draft.finish(&self.tables[at].shape, self.version));
         if at == self.crds() {
             self.retire(old);
         } else if self.tables[at].shape.custom {
             self.clean_up(at);
         }
-        last
     }
 
     // ---- For tests and tools ----

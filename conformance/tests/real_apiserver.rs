@@ -16,6 +16,8 @@ mod certificate;
 mod compare;
 #[path = "real_apiserver/definition.rs"]
 mod definition;
+#[path = "real_apiserver/deletion.rs"]
+mod deletion;
 #[path = "real_apiserver/frozen.rs"]
 mod frozen;
 #[path = "real_apiserver/harness.rs"]

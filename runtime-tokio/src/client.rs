@@ -267,6 +267,9 @@ impl<T: Object> Api<T> {
     /// Deletes an object if the preconditions hold, and tells what became of it: with finalizers, or a grace period, it is
     /// still there when this returns.
     ///
+    /// The objects that it owns are collected some time after it. Those of a Job or a ReplicationController are not: the
+    /// server's default for these two is to let the Pods go on, and so to hold the owner until they are without one.
+    ///
     /// ```no_run
     /// use informer_tokio::{Api, DynamicObject, Obj, OwnWrites, Preconditions};
     ///

@@ -1,7 +1,7 @@
 //! A Kubernetes API server as a state machine, to test informers and controllers against.
 //!
 //! [`Server`] answers HTTP requests the way a real kube-apiserver 1.36 does (lists, watches, streaming lists, paging,
-//! 410s, bookmarks, writes, custom resource definitions) and does no IO: the driver hands in requests and time, and
+//! 410s, bookmarks, writes, finalizers, custom resource definitions) and does no IO: the driver hands in requests and time, and
 //! carries out what comes back. Equal seeds and equal inputs give equal bytes.
 //!
 //! ```
@@ -36,8 +36,14 @@
 //! - With the feature `serve` (on by default) `Served` puts a server on a loopback port, for clients that speak
 //!   HTTP only.
 //!
-//! Not simulated: discovery, finalizers and garbage collection, strategic and JSON patches, server-side apply, defaults
-//! and validation of built-in types, `managedFields`. Namespaces need not exist.
+//! An object with finalizers is marked when it is deleted, and goes with the update that takes the last of them away; so a
+//! controller that cleans up can be tested to the end. Metadata is checked as the real server checks it: names, labels,
+//! annotations, finalizers, owner references.
+//!
+//! Not simulated: discovery, dry runs (they are refused), strategic and JSON patches, server-side apply, defaults and
+//! validation of the specs of built-in types, `managedFields`. Namespaces need not exist, and go at once. There is only the
+//! API server: no garbage collector takes its finalizers away or collects what has lost its owner, and no kubelet ends the
+//! deletion of a Pod on a node, which waits for a deletion with grace period 0.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -46,6 +52,7 @@ mod config;
 pub mod fill;
 mod gzip;
 mod message;
+mod names;
 mod object;
 mod query;
 mod select;
@@ -56,6 +63,7 @@ mod status;
 mod table;
 mod text;
 mod token;
+mod validate;
 
 pub use config::{Config, Options};
 pub use fill::{Churn, Fill};

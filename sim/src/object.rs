@@ -4,9 +4,10 @@
 //! list item of a built-in type has no `kind`, the object of a DELETED event has another version) offsets tell where
 //! to cut.
 
-use crate::text::{self, Members, members, open_member, push_string, same};
+use crate::text::{self, Members, members, open_member, push_string, push_strings, same};
 use informer_core::object::{Key, Resource};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// How objects of one resource look on the wire.
 #[derive(Clone, Debug)]
@@ -170,6 +171,11 @@ pub(crate) struct Draft<'a> {
     pub(crate) version: String,
     pub(crate) generation: Option<i64>,
     pub(crate) created: String,
+    /// When it is to be gone; empty if nobody asked for that.
+    pub(crate) deleted: String,
+    /// How long it may take for that, in seconds; 0 if nothing but its finalizers holds it.
+    pub(crate) grace: Option<i64>,
+    pub(crate) finalizers: Vec<String>,
     /// The rest of the metadata, as written.
     meta: Vec<(Cow<'a, str>, &'a str)>,
     /// All but type and metadata, as written.
@@ -192,9 +198,12 @@ impl<'a> Draft<'a> {
             version: string("resourceVersion"),
             generation: meta.get("generation").and_then(|text| text.parse().ok()),
             created: string("creationTimestamp"),
+            deleted: string("deletionTimestamp"),
+            grace: meta.get("deletionGracePeriodSeconds").and_then(|text| text.parse().ok()),
+            finalizers: meta.get("finalizers").map_or(Ok(None), serde_json::from_str)?.unwrap_or_default(),
             ..Draft::default()
         };
-        const OWN: [&str; 8] = [
+        const OWN: [&str; 11] = [
             "name",
             "generateName",
             "namespace",
@@ -202,13 +211,17 @@ impl<'a> Draft<'a> {
             "resourceVersion",
             "generation",
             "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "finalizers",
             "selfLink",
         ];
-        draft.meta = owned(&meta, |name, value| !OWN.contains(&name) && value != "null");
+        // Nothing and an empty list or map are one thing, and the server writes neither.
+        draft.meta = owned(&meta, |name, value| !OWN.contains(&name) && !matches!(value, "null" | "[]" | "{}"));
         draft.body = owned(&top, |name, _| !matches!(name, "kind" | "apiVersion" | "metadata"));
-        // A label that is no string would fail later, where nobody could be told.
-        if let Some(labels) = draft.meta.iter().find(|(name, _)| name == "labels") {
-            serde_json::from_str::<std::collections::BTreeMap<String, String>>(labels.1)?;
+        // What is no string would fail later, where nobody could be told.
+        for name in ["labels", "annotations"] {
+            draft.pairs(name)?;
         }
         Ok(draft)
     }
@@ -228,8 +241,24 @@ impl<'a> Draft<'a> {
         replace(&mut self.meta, name, value);
     }
 
+    /// Takes the metadata that the server does not manage itself from another one.
+    pub(crate) fn set_all_meta(&mut self, other: &Draft<'a>) {
+        self.meta.clone_from(&other.meta);
+        self.finalizers.clone_from(&other.finalizers);
+    }
+
     pub(crate) fn meta(&self, name: &str) -> Option<&'a str> {
         find(&self.meta, name)
+    }
+
+    /// Labels or annotations, in the order of their keys.
+    pub(crate) fn pairs(&self, name: &str) -> Result<BTreeMap<Box<str>, Box<str>>, serde_json::Error> {
+        self.meta(name).map_or(Ok(BTreeMap::new()), serde_json::from_str)
+    }
+
+    /// True if somebody asked for its deletion.
+    pub(crate) fn is_dying(&self) -> bool {
+        !self.deleted.is_empty()
     }
 
     /// True if nothing but metadata and status differs.
@@ -240,6 +269,9 @@ impl<'a> Draft<'a> {
     /// True if nothing differs but the version.
     pub(crate) fn same_object(&self, other: &Draft<'_>) -> bool {
         self.generation == other.generation
+            && self.deleted == other.deleted
+            && self.grace == other.grace
+            && self.finalizers == other.finalizers
             && same_but(&self.meta, &other.meta, "")
             && same_but(&self.body, &other.body, "")
     }
@@ -273,17 +305,26 @@ impl<'a> Draft<'a> {
             open_member(&mut out, "generation");
             out.push_str(&generation.to_string());
         }
-        if !self.created.is_empty() {
-            open_member(&mut out, "creationTimestamp");
-            push_string(&mut out, &self.created);
+        for (name, value) in [("creationTimestamp", &self.created), ("deletionTimestamp", &self.deleted)] {
+            if !value.is_empty() {
+                open_member(&mut out, name);
+                push_string(&mut out, value);
+            }
+        }
+        if let Some(grace) = self.grace {
+            open_member(&mut out, "deletionGracePeriodSeconds");
+            out.push_str(&grace.to_string());
         }
         push_all(&mut out, &self.meta);
+        if !self.finalizers.is_empty() {
+            open_member(&mut out, "finalizers");
+            push_strings(&mut out, &self.finalizers);
+        }
         out.push('}');
         push_all(&mut out, &self.body);
         out.push('}');
 
-        let labels: std::collections::BTreeMap<Box<str>, Box<str>> =
-            self.meta("labels").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let labels = self.pairs("labels").unwrap_or_default();
         StoredObject {
             key: Key::new(&self.namespace, &self.name),
             uid: self.uid.as_str().into(),
@@ -421,8 +462,27 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_are_no_strings_are_refused() {
+    fn what_is_empty_is_not_written() {
+        let text =
+            r#"{"metadata":{"name":"a","labels":{},"annotations":null,"finalizers":[],"deletionTimestamp":null}}"#;
+        let object = Draft::read(text).unwrap().finish(&pods(), 9);
+        assert_eq!(object.json(), r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"9"}}"#);
+    }
+
+    #[test]
+    fn the_marks_of_a_deletion_are_read_and_written() {
+        let text = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"9","deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0,"labels":{"x":"y"},"finalizers":["a/b","c/d"]}}"#;
+        let draft = Draft::read(text).unwrap();
+        assert!(draft.is_dying());
+        assert_eq!((draft.grace, &*draft.finalizers), (Some(0), ["a/b".to_owned(), "c/d".to_owned()].as_slice()));
+        assert_eq!(draft.finish(&pods(), 9).json(), text);
+    }
+
+    #[test]
+    fn marks_that_are_no_strings_are_refused() {
         assert!(Draft::read(r#"{"metadata":{"name":"a","labels":{"x":1}}}"#).is_err());
+        assert!(Draft::read(r#"{"metadata":{"name":"a","annotations":{"x":1}}}"#).is_err());
+        assert!(Draft::read(r#"{"metadata":{"name":"a","finalizers":[1]}}"#).is_err());
         assert!(Draft::read(r#"{"metadata":7}"#).is_err());
     }
 

@@ -83,7 +83,7 @@ impl ListOptions {
                     causes.push(Cause::forbidden(MATCH, why));
                 }
                 if value != Match::NotOlderThan {
-                    causes.push(Cause::unsupported(MATCH, matching, "\"NotOlderThan\""));
+                    causes.push(Cause::unsupported(MATCH, format_args!("{matching:?}"), "\"NotOlderThan\""));
                 }
             }
         } else if !matching.is_empty() && self.version.is_empty() {
@@ -95,7 +95,7 @@ impl ListOptions {
         }
         if !self.watch {
             if !matching.is_empty() && value == Match::Unset {
-                causes.push(Cause::unsupported(MATCH, matching, r#""Exact", "NotOlderThan", """#));
+                causes.push(Cause::unsupported(MATCH, format_args!("{matching:?}"), r#""Exact", "NotOlderThan", """#));
             }
             if value == Match::Exact && self.version == "0" {
                 let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
@@ -113,9 +113,14 @@ impl ListOptions {
     }
 }
 
-/// A version as the server reads it: decimal, `None` if it is empty; `Err` says what is wrong.
+/// The version of a query as the server reads it: decimal, `None` if it is empty; `Err` says what is wrong.
 pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
-    let wrong = |why| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+    version_of_object(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
+}
+
+/// The same for the version in an object.
+pub(crate) fn version_of_object(text: &str) -> Result<Option<u64>, String> {
+    let wrong = |why| format!("strconv.ParseUint: parsing {text:?}: {why}");
     if text.is_empty() {
         return Ok(None);
     }

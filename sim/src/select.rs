@@ -5,22 +5,11 @@
 //! together here from the parts of the core's error. Two refusals are not word for word: of several wrong values of one
 //! requirement, or several wrong fields, only the first one is named, and a value in a set is always `values[0]`.
 
+use crate::names::{key_refusals, value_refusals};
 use crate::object::Shape;
 use informer_core::selector::{
-    Expected, FieldSelector, LabelError, LabelPart, LabelSelector, SelectorError, SelectorProblem, is_subdomain,
+    Expected, FieldSelector, LabelError, LabelPart, LabelSelector, SelectorError, SelectorProblem,
 };
-
-/// What is wrong with a name that is no DNS subdomain, which most objects' names and prefixes of labels must be.
-pub(crate) const NO_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-                                       '-' or '.', and must start and end with an alphanumeric character (e.g. \
-                                       'example.com', regex used for validation is \
-                                       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
-/// The example and pattern that end each refusal of a name or a value.
-const OF_NAMES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const OF_VALUES: &str = "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
-                         '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Reads `labelSelector`.
 pub(crate) fn labels(text: &str) -> Result<LabelSelector, String> {
@@ -107,19 +96,12 @@ fn label_refusal(error: &SelectorError) -> String {
 fn label_part_refusal(requirement: &str, wrong: &LabelError) -> String {
     let text = wrong.text();
     match wrong.part() {
-        LabelPart::Key => format!("<nil>: Invalid value: {text:?}: {}", key_refusal(text)),
+        LabelPart::Key => format!("<nil>: Invalid value: {text:?}: {}", key_refusals(text).join("; ")),
         // A negative number is a number, but no value of a label.
         LabelPart::Number if text.parse::<i64>().is_err() => number_refusal(text),
         LabelPart::Number | LabelPart::Value | LabelPart::Set | _ => {
             let key = requirement.split(|c: char| c.is_ascii_whitespace() || "=!<>".contains(c)).next().unwrap_or("");
-            let why = if text.len() > 63 {
-                "must be no more than 63 bytes".to_owned()
-            } else {
-                format!(
-                    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
-                     must start and end with an alphanumeric character {OF_VALUES}"
-                )
-            };
+            let why = value_refusals(text).join("; ");
             format!("values[0][{key}]: Invalid value: {text:?}: {why}")
         }
     }
@@ -127,44 +109,6 @@ fn label_part_refusal(requirement: &str, wrong: &LabelError) -> String {
 
 fn number_refusal(text: &str) -> String {
     format!("values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer")
-}
-
-/// All that is wrong with a key.
-fn key_refusal(key: &str) -> String {
-    let mut rules = Vec::new();
-    let (prefix, name) = match key.split_once('/') {
-        Some((_, name)) if name.contains('/') => {
-            return format!(
-                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
-                 an alphanumeric character {OF_NAMES} with an optional DNS subdomain prefix and '/' (e.g. \
-                 'example.com/MyName')"
-            );
-        }
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    match prefix {
-        Some("") => rules.push("prefix part must be non-empty".to_owned()),
-        Some(long) if long.len() > 253 => rules.push("prefix part must be no more than 253 bytes".to_owned()),
-        Some(prefix) if !is_subdomain(prefix) => rules.push(format!("prefix part {NO_SUBDOMAIN}")),
-        Some(_) | None => {}
-    }
-    if name.is_empty() {
-        rules.push("name part must be non-empty".to_owned());
-    }
-    if name.len() > 63 {
-        rules.push("name part must be no more than 63 bytes".to_owned());
-    }
-    let end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    if !(end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)) {
-        rules.push(format!(
-            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-             alphanumeric character {OF_NAMES}"
-        ));
-    }
-    rules.join("; ")
 }
 
 /// The words of a refusal, or the name of the field that no object can have.

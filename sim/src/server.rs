@@ -1,5 +1,6 @@
 //! [`Server`]: the machine. This file owns the calls, the timers and the order of outputs; [`route`] finds out what a
-//! request is about, [`read`] lists and watches, [`write`] changes objects, [`crd`] adds and removes resources.
+//! request is about, [`read`] lists and watches, [`write`] makes and changes objects, [`delete`] ends them, [`crd`] adds and
+//! removes resources.
 //!
 //! ```text
 //!  Request ──► route ──┬─► read ──► list body ─┐
@@ -12,6 +13,7 @@
 //! not paused.
 
 mod crd;
+mod delete;
 mod read;
 mod route;
 mod write;
@@ -19,7 +21,7 @@ mod write;
 use crate::body::{Left, ListBody, WatchBody, WatchEnd, push_error};
 use crate::config::{Config, Options};
 use crate::message::{CallId, HttpRequest, Input, Output};
-use crate::object::{Shape, StoredObject};
+use crate::object::{Draft, Shape, StoredObject};
 use crate::status::Status;
 use crate::table::Table;
 use informer_core::object::{Key, Resource};
@@ -419,8 +421,20 @@ impl Server {
         new
     }
 
+    /// Stores an object under a new version.
+    fn store(&mut self, at: usize, draft: &Draft<'_>) -> Arc<StoredObject> {
+        let object = draft.finish(&self.tables[at].shape, self.version + 1);
+        let key = object.key().clone();
+        self.commit(at, &key, Some(object)).expect("an object was written")
+    }
+
+    /// What the wall shows, in seconds since 1970.
+    fn now_seconds(&self) -> u64 {
+        self.config.wall_clock + self.clock.now().as_millis() / 1_000
+    }
+
     fn now_text(&self) -> String {
-        rfc3339(self.config.wall_clock + self.clock.now().as_millis() / 1_000)
+        rfc3339(self.now_seconds())
     }
 
     // ---- For tests and tools ----

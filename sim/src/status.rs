@@ -1,6 +1,7 @@
 //! [`Status`]: the error body of the API, one constructor for each row of the wire table (W2–W16).
 
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a request was refused, as the API says it.
@@ -36,7 +37,7 @@ pub(crate) struct Cause {
     reason: &'static str,
     message: String,
     #[serde(skip_serializing_if = "str::is_empty")]
-    field: &'static str,
+    field: Cow<'static, str>,
 }
 
 #[derive(Serialize)]
@@ -63,21 +64,34 @@ struct ListMeta<'a> {
 }
 
 impl Cause {
-    pub(crate) fn forbidden(field: &'static str, why: impl fmt::Display) -> Self {
-        Cause { reason: "FieldValueForbidden", message: format!("Forbidden: {why}"), field }
+    fn new(reason: &'static str, field: impl Into<Cow<'static, str>>, message: String) -> Self {
+        Cause { reason, message, field: field.into() }
     }
 
-    pub(crate) fn unsupported(field: &'static str, value: &str, supported: &str) -> Self {
-        let message = format!("Unsupported value: {value:?}: supported values: {supported}");
-        Cause { reason: "FieldValueNotSupported", message, field }
+    pub(crate) fn forbidden(field: &'static str, why: impl fmt::Display) -> Self {
+        Cause::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    /// `value` as JSON.
+    pub(crate) fn unsupported(field: &'static str, value: impl fmt::Display, supported: &str) -> Self {
+        let message = format!("Unsupported value: {value}: supported values: {supported}");
+        Cause::new("FieldValueNotSupported", field, message)
     }
 
     pub(crate) fn required(field: &'static str, why: &str) -> Self {
-        Cause { reason: "FieldValueRequired", message: format!("Required value: {why}").trim_end().into(), field }
+        Cause::new("FieldValueRequired", field, format!("Required value: {why}").trim_end().into())
     }
 
-    pub(crate) fn invalid(field: &'static str, value: impl fmt::Display, why: &str) -> Self {
-        Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {value}: {why}"), field }
+    pub(crate) fn invalid(
+        field: impl Into<Cow<'static, str>>,
+        value: impl fmt::Display,
+        why: impl fmt::Display,
+    ) -> Self {
+        Cause::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    }
+
+    pub(crate) fn too_long(field: &'static str, bytes: usize) -> Self {
+        Cause::new("FieldValueTooLong", field, format!("Too long: may not be more than {bytes} bytes"))
     }
 }
 
@@ -133,8 +147,14 @@ impl Status {
         Status::new(404, "NotFound", format!("{of} not found")).with(of.details())
     }
 
-    pub(crate) fn exists(of: &Named) -> Self {
-        Status::new(409, "AlreadyExists", format!("{of} already exists")).with(of.details())
+    /// `dying` says that it is marked for deletion.
+    pub(crate) fn exists(of: &Named, dying: bool) -> Self {
+        let but = if dying { "object is being deleted: " } else { "" };
+        Status::new(409, "AlreadyExists", format!("{but}{of} already exists")).with(of.details())
+    }
+
+    pub(crate) fn forbidden(of: &Named, why: &str) -> Self {
+        Status::new(403, "Forbidden", format!("{of} is forbidden: {why}")).with(of.details())
     }
 
     pub(crate) fn conflict(of: &Named, why: impl fmt::Display) -> Self {
@@ -149,8 +169,14 @@ impl Status {
     }
 
     pub(crate) fn invalid(of: &Named, causes: Vec<Cause>) -> Self {
-        let mut list: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        list.dedup(); // the message says nothing twice, the causes do
+        // The message says nothing twice, the causes do.
+        let mut list: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let line = format!("{}: {}", cause.field, cause.message);
+            if !list.contains(&line) {
+                list.push(line);
+            }
+        }
         let all = if list.len() == 1 { list.remove(0) } else { format!("[{}]", list.join(", ")) };
         Status::new(422, "Invalid", format!("{of} is invalid: {all}")).with(Details { causes, ..of.details() })
     }
@@ -179,7 +205,7 @@ impl Status {
                 causes: vec![Cause {
                     reason: "ResourceVersionTooLarge",
                     message: "Too large resource version".into(),
-                    field: "",
+                    field: "".into(),
                 }],
                 retry_after_seconds: Some(1),
                 ..Details::default()

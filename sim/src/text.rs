@@ -146,6 +146,11 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
     out.push_str(&serde_json::to_string(text).expect("a string is always JSON"));
 }
 
+/// Appends a JSON array of strings.
+pub(crate) fn push_strings(out: &mut String, texts: &[String]) {
+    out.push_str(&serde_json::to_string(texts).expect("strings are always JSON"));
+}
+
 /// A merge patch that cannot be applied.
 #[derive(Debug)]
 pub(crate) enum MergeError {

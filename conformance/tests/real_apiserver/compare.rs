@@ -1,8 +1,12 @@
 //! The simulated server beside the real one: the same requests in the same order, and the same answers but for what
 //! differs from run to run (uids, times, versions, tokens) and for what [`DIFFERENCES`] names.
 
+#[path = "compare/deleting.rs"]
+mod deleting;
+
 use crate::harness::{Cluster, cluster, eventually};
 use crate::http::{Answer, Endpoint};
+use informer_core::Resource;
 use informer_runtime::Config;
 use informer_sim::{Served, Server};
 use serde_json::{Map, Value, json};
@@ -17,9 +21,13 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("patch that is no JSON", "/body/message", GO_JSON),
     ("delete with broken options", "/body/message", GO_JSON),
     ("create, other kind", "/body/message", "the real one tries to convert between its Go types, and says so"),
+    ("options, no number", "/body/message", GO_JSON),
+    ("options, of another kind", "/body/message", "the real one names a line of its source"),
     ("patch with a label that is no text", "", "422 that quotes the whole object and a Go type; ours is a short 400"),
     ("update with a foreign uid", "/body/message", STORAGE),
     ("custom, update with a foreign uid", "/body/message", STORAGE),
+    ("lease, foreign uid", "/body/message", STORAGE),
+    ("lease, foreign uid of an old version", "/body/message", STORAGE),
     ("definition", "/body/spec/conversion", "no defaults are filled in"),
     ("custom, create without kind", "/body/message", "the real one quotes the body, twice"),
     ("custom, no such subresource", "/body/message", SUBRESOURCE),
@@ -38,12 +46,19 @@ struct Row {
     body: String,
     /// What later rows need: a name, and the place in the body.
     keep: Vec<(&'static str, &'static str)>,
-    /// Of objects only type and name count: the real server fills in defaults.
-    only_names: bool,
+    shown: Shown,
+}
+
+/// What counts of objects: the real server fills in defaults.
+#[derive(Clone, Copy)]
+enum Shown {
+    All,
+    Metadata,
+    Name,
 }
 
 fn row(name: &'static str, ask: &'static str) -> Row {
-    Row { name, ask, body: String::new(), keep: Vec::new(), only_names: false }
+    Row { name, ask, body: String::new(), keep: Vec::new(), shown: Shown::All }
 }
 
 impl Row {
@@ -58,7 +73,12 @@ impl Row {
     }
 
     fn only_names(mut self) -> Self {
-        self.only_names = true;
+        self.shown = Shown::Name;
+        self
+    }
+
+    fn only_metadata(mut self) -> Self {
+        self.shown = Shown::Metadata;
         self
     }
 
@@ -102,16 +122,25 @@ fn prelude() -> BTreeMap<&'static str, String> {
         ("cm", "/api/v1/namespaces/compare/configmaps".to_string()),
         ("pods", "/api/v1/namespaces/compare/pods".to_string()),
         ("w", "/apis/compare.example.com/v1/namespaces/compare/widgets".to_string()),
+        ("deployments", "/apis/apps/v1/namespaces/compare/deployments".to_string()),
+        ("jobs", "/apis/batch/v1/namespaces/compare/jobs".to_string()),
+        ("leases", "/apis/coordination.k8s.io/v1/namespaces/compare/leases".to_string()),
+        ("accounts", "/api/v1/namespaces/compare/serviceaccounts".to_string()),
+        ("secrets", "/api/v1/namespaces/compare/secrets".to_string()),
+        ("services", "/api/v1/namespaces/compare/services".to_string()),
         ("crd", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_string()),
     ])
 }
 
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    for part in [creating(), reading(), refused(), writing(), watching(), pods(), custom_resources(), losing_history()]
-    {
-        rows.extend(part);
-    }
+    rows.extend(
+        [creating(), reading(), refused(), writing(), versions(), watching(), pods(), custom_resources()]
+            .into_iter()
+            .flatten(),
+    );
+    rows.extend([deleting::held(), deleting::options(), deleting::types(), deleting::metadata()].into_iter().flatten());
+    rows.extend([deleting::custom(), losing_history()].into_iter().flatten());
     rows
 }
 
@@ -269,6 +298,35 @@ fn writing() -> Vec<Row> {
     ]
 }
 
+/// Which version an update is of, where the type insists on it and where it does not.
+fn versions() -> Vec<Row> {
+    let lease = |metadata: &str| format!(r#"{{"metadata": {{"name": "v"{metadata}}}}}"#);
+    vec![
+        row("lease, create", "POST {leases}").body(&lease("")).version("lease"),
+        row("lease, no version", "PUT {leases}/v").body(&lease("")),
+        row("lease, version 0", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "0""#)),
+        row("lease, version that is no number", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "x""#)),
+        row("lease, foreign uid", "PUT {leases}/v").body(&lease(r#", "uid": "other""#)),
+        row("lease, foreign uid of an old version", "PUT {leases}/v")
+            .body(&lease(r#", "uid": "other", "resourceVersion": "1""#)),
+        row("lease, old version and bad label", "PUT {leases}/v")
+            .body(&lease(r#", "resourceVersion": "1", "labels": {"a b": "c"}"#)),
+        row("lease, patch without a version", "PATCH {leases}/v").body(r#"{"metadata": {"resourceVersion": null}}"#),
+        row("lease, patch of version 0", "PATCH {leases}/v").body(r#"{"metadata": {"resourceVersion": "0"}}"#),
+        row("lease, patch of the uid of an old version", "PATCH {leases}/v")
+            .body(r#"{"metadata": {"resourceVersion": "1", "uid": "other"}}"#),
+        row("lease, update", "PUT {leases}/v").body(&lease(r#", "resourceVersion": "{lease}", "labels": {"a": "b"}"#)),
+        row("lease, delete", "DELETE {leases}/v"),
+        row("map, version 0", "PUT {cm}/b")
+            .body(r#"{"metadata": {"name": "b", "resourceVersion": "0"}, "data": {"v": "0"}}"#),
+        row("map, patch without a version", "PATCH {cm}/b")
+            .body(r#"{"metadata": {"resourceVersion": null}, "data": {"v": "1"}}"#),
+    ]
+    .into_iter()
+    .map(Row::only_metadata)
+    .collect()
+}
+
 fn watching() -> Vec<Row> {
     vec![
         row("watch", "GET {cm}?watch=true&resourceVersion={five}&timeoutSeconds=1"),
@@ -334,6 +392,7 @@ fn custom_resources() -> Vec<Row> {
         row("custom, no such subresource", "GET {w}/a/scale"),
         row("custom, update of nothing", "PUT {w}/nobody").body(&widget("nobody", 2, r#", "resourceVersion": "1""#)),
         row("custom, update without a version", "PUT {w}/a").body(&widget("a", 2, "")),
+        row("custom, update of version 0", "PUT {w}/a").body(&widget("a", 2, r#", "resourceVersion": "0""#)),
         row("custom, update", "PUT {w}/a").body(&widget("a", 2, r#", "resourceVersion": "{wa1}""#)),
         row("custom, update of an old version", "PUT {w}/a").body(&widget("a", 3, r#", "resourceVersion": "{wa1}""#)),
         row("custom, labels", "PATCH {w}/a").body(r#"{"metadata": {"labels": {"l": "1"}}}"#),
@@ -430,6 +489,7 @@ impl Side<'_> {
             }
             ["ESTABLISHED", target] => return self.until(target, 200),
             ["GONE", target] => return self.until(target, 404),
+            ["FINALIZERS", target, finalizer] => return self.until_finalizer(target, finalizer),
             ["UNDER-WATCH", watch, method, target] => self.endpoint.watch_and(watch, || {
                 self.endpoint.must(method, target, &body);
             }),
@@ -443,9 +503,7 @@ impl Side<'_> {
             self.kept.insert(name, value.to_string());
         }
         let mut value = normal(&answer);
-        if row.only_names {
-            strip_to_names(&mut value);
-        }
+        strip(&mut value, row.shown);
         value
     }
 
@@ -453,6 +511,15 @@ impl Side<'_> {
         eventually(target, || {
             let answer = self.endpoint.ask("GET", target, "");
             if answer.status == status { Ok(Value::Null) } else { Err(format!("{} {}", answer.status, answer.body)) }
+        })
+    }
+
+    /// Waits until an object has this finalizer alone.
+    fn until_finalizer(&self, target: &str, finalizer: &str) -> Value {
+        eventually(target, || {
+            let object = self.endpoint.must("GET", target, "");
+            let has = object.pointer("/metadata/finalizers");
+            if has == Some(&json!([finalizer])) { Ok(Value::Null) } else { Err(format!("{has:?}")) }
         })
     }
 
@@ -475,9 +542,10 @@ fn normal(answer: &Answer) -> Value {
         }
     }
     let lines: Result<Vec<Value>, _> = answer.body.lines().map(serde_json::from_str).collect();
+    let is_event = |value: &Value| value.get("type").is_some() && value.get("object").is_some();
     // A Status is JSON over many lines, a watch one event a line.
     let body = match (serde_json::from_str::<Value>(&answer.body), lines) {
-        (Ok(body), _) if body.get("type").is_none() => masked("", body),
+        (Ok(body), _) if !is_event(&body) => masked("", body),
         (_, Ok(events)) => {
             let plain_bookmark =
                 |event: &Value| event["type"] == "BOOKMARK" && event.pointer("/object/metadata/annotations").is_none();
@@ -508,17 +576,18 @@ fn masked(name: &str, value: Value) -> Value {
     }
 }
 
-/// Of each object in it, what is left is its name.
-fn strip_to_names(value: &mut Value) {
+/// Of each object in it, what is shown is left.
+fn strip(value: &mut Value, shown: Shown) {
     match value {
         Value::Object(fields) => {
-            if let Some(name) = fields.get("metadata").and_then(|metadata| metadata.get("name")) {
-                *value = name.clone();
-            } else {
-                fields.values_mut().for_each(strip_to_names);
+            match (fields.get("metadata").filter(|metadata| metadata.get("name").is_some()), shown) {
+                (_, Shown::All) => {}
+                (Some(metadata), Shown::Metadata) => *value = metadata.clone(),
+                (Some(metadata), Shown::Name) => *value = metadata["name"].clone(),
+                (None, _) => fields.values_mut().for_each(|field| strip(field, shown)),
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(strip_to_names),
+        Value::Array(items) => items.iter_mut().for_each(|item| strip(item, shown)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -532,12 +601,14 @@ fn words_masked(text: &str) -> String {
         let (word, after) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
         let other = after.len() - after.trim_start_matches(|c| !is_word(c)).len();
         let uid = word.len() == 36 && word.matches('-').count() == 4;
+        let generated = word.len() >= 9 && word[..4].eq_ignore_ascii_case("gen-");
         out += match word {
             _ if uid => "(uid)",
-            _ if word.starts_with("gen-") && word.len() == 9 => "gen-(random)",
+            _ if generated => &word[..word.len() - 5],
             _ if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) => "(number)",
             _ => word,
         };
+        out += if generated { "(random)" } else { "" };
         out += &after[..other];
         rest = &after[other..];
     }
@@ -586,6 +657,8 @@ fn the_simulated_server_answers_as_the_real_one_does() {
     cluster.namespace("compare");
     let mut server = Server::new(informer_sim::Config::default());
     server.register_common();
+    let roles = Resource::cluster("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole");
+    server.register(roles, informer_sim::Options::default());
     let served = Served::start(server, "127.0.0.1:0".parse().unwrap()).unwrap();
     let url = served.url();
     let mut real = Side { which: Which::Real(&cluster), endpoint: cluster.admin(), kept: prelude() };

@@ -1,4 +1,4 @@
-//! [`rfc3339`] and [`unix_seconds`]: the dates that the API writes, and the dates of HTTP in the three forms that a
+//! [`rfc3339`], [`rfc3339_seconds`] and [`unix_seconds`]: the dates that the API writes, and the dates of HTTP in the three forms that a
 //! recipient must read (RFC 9110, 5.6.7).
 
 use alloc::format;
@@ -13,6 +13,21 @@ pub fn rfc3339(unix_seconds: u64) -> String {
     let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+/// Seconds since 1970 of what [`rfc3339`] writes; `None` of anything else, other zones and parts of seconds included.
+///
+/// ```
+/// assert_eq!(informer_core::wire::rfc3339_seconds("2025-12-31T23:59:59Z"), Some(1_767_225_599));
+/// assert_eq!(informer_core::wire::rfc3339_seconds("2025-12-32T23:59:59Z"), None);
+/// ```
+pub fn rfc3339_seconds(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut parts = date.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_whole = year.len() == 4 && month.len() == 2 && day.len() == 2 && time.len() == 8 && parts.next().is_none();
+    let month = number(month, 2)?.checked_sub(1).filter(|month| (0..12).contains(month))?;
+    seconds_at(number(year, 4)?, month, number(day, 2)?, time).filter(|_| is_whole)?.try_into().ok()
 }
 
 /// Year, month and day of a day counted from 1970-01-01. Years start in March here, so that a leap day comes last;
@@ -51,7 +66,11 @@ pub(crate) fn unix_seconds(text: &str) -> Option<i64> {
 
 fn seconds(year: i64, month: &str, day: i64, time: &str) -> Option<i64> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = MONTHS.iter().position(|&known| known == month)? as i64;
+    seconds_at(year, MONTHS.iter().position(|&known| known == month)? as i64, day, time)
+}
+
+/// The same for a month that is counted from 0.
+fn seconds_at(year: i64, month: i64, day: i64, time: &str) -> Option<i64> {
     let mut clock = time.split(':').map(|part| number(part, 2));
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
     // A leap second counts as the first one of the next minute.
@@ -104,6 +123,25 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(rfc3339(seconds), text);
+            assert_eq!(rfc3339_seconds(text), Some(seconds));
+        }
+    }
+
+    #[test]
+    fn what_the_api_does_not_write_is_no_date_of_it() {
+        for text in [
+            "",
+            "2026-01-01",
+            "2026-00-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-1-01T00:00:00Z",
+            "2026-01-01T0:00:00Z",
+            "2026-01-01T00:00:00.5Z",
+            "2026-01-01T00:00:00+01:00",
+            "2026-01-01-01T00:00:00Z",
+        ] {
+            assert_eq!(rfc3339_seconds(text), None, "{text}");
         }
     }
 

@@ -58,7 +58,7 @@ mod unit;
 pub use batch::{ItemKind, RawBatch, RawItem};
 pub use body::Body;
 pub use crc32::Crc32;
-pub use date::rfc3339;
+pub use date::{rfc3339, rfc3339_seconds};
 pub use error::WireError;
 pub(crate) use excerpt::{clip, excerpt};
 pub use frames::{Control, Fed, FrameDecoder};

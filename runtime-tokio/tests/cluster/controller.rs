@@ -4,8 +4,8 @@ use crate::support::*;
 use informer_core::queue::Limiter;
 use informer_sim::Served;
 use informer_tokio::{
-    Controller, Factory, FactoryOptions, HandlerOptions, Key, LabelSelector, Object, Observed, Outcome, ReconcileError,
-    generation_changed, mapped,
+    Controller, Factory, FactoryOptions, HandlerOptions, Key, LabelSelector, Notification, Object, Observed, Outcome,
+    Preconditions, ReconcileError, generation_changed, mapped,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -58,6 +58,65 @@ async fn a_controller_makes_children_and_makes_them_again() {
     assert_eq!(running.counts().panics, 0);
     factory.stop(STOP).await.unwrap();
     running.wait(STOP).await.unwrap();
+}
+
+/// It asks to be told, cleans up, and lets go: only then the object is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_with_a_finalizer_cleans_up_before_its_object_goes() {
+    const FINALIZER: &str = "example.com/clean-up";
+    let served = serve();
+    put_widget(&served, "a");
+    let client = client(&served);
+    let factory = Factory::new(client.clone());
+    let widgets = factory.informer::<Widget>();
+    let told = Log::default();
+    let log = told.clone();
+    let _registration = widgets.handle(move |event| {
+        let marked = |widget: &Widget| widget.metadata.deletion_timestamp.is_some();
+        if let Notification::Deleted { object, final_state_known, .. } = event {
+            log.add(format!("deleted, marked {}, known {final_state_known}", marked(object)));
+        } else if marked(event.object()) {
+            log.add("marked");
+        }
+    });
+    // A mark counts as a generation, so this filter lets it through.
+    let running = Controller::new(widgets).when(generation_changed()).start(move |key, cx| {
+        let client = client.clone();
+        async move {
+            let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
+            let (own, maps) = (client.api::<Widget>(), client.api::<ConfigMap>());
+            if widget.metadata.deletion_timestamp.is_some() {
+                match maps.delete(&key, &Preconditions::default()).await {
+                    Ok(deletion) => assert!(deletion.is_gone()),
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(error.into()),
+                }
+                own.merge_patch(&key, &json!({"metadata": {"finalizers": null}})).await?;
+                return Ok(Outcome::done());
+            }
+            // First the finalizer: what is made before it may never be cleaned up.
+            own.merge_patch(&key, &json!({"metadata": {"finalizers": [FINALIZER]}})).await?;
+            match maps.create(key.namespace(), &ConfigMap::new(key.name(), "1")).await {
+                Err(error) if error.is_conflict() => {}
+                answer => drop(answer?),
+            }
+            Ok(Outcome::done())
+        }
+    });
+    factory.start();
+    let key = Key::new("web", "a");
+    let has = |resource| served.with(|server, _| server.get(&resource, &key).is_some());
+    eventually("there is a child", || has(ConfigMap::resource())).await;
+
+    let deletion = factory.client().delete::<Widget>(&key, &Preconditions::default()).await.unwrap();
+    assert!(!deletion.is_gone(), "{deletion:?}");
+    assert!(deletion.object().unwrap().metadata.deletion_timestamp.is_some());
+    eventually("the widget is gone", || !has(Widget::resource())).await;
+    assert!(!has(ConfigMap::resource()), "what it made went before it");
+    assert_eq!(told.until(2).await, ["marked", "deleted, marked true, known true"]);
+    eventually("the controller is idle", || running.is_idle()).await;
+    assert_eq!(running.counts().panics, 0);
+    factory.stop(STOP).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

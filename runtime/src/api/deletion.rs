@@ -9,8 +9,8 @@
 //! anything, with the code 202                    is still there, and waits
 //! ```
 //!
-//! Which form comes is the choice of the resource: most answer with a Status, Pods, Services, namespaces and definitions with
-//! the object.
+//! Which form comes is the choice of the resource: most answer with a Status; Pods, Services, service accounts, volumes and
+//! their claims, namespaces and definitions with the object.
 
 use informer_core::wire::Status;
 use informer_core::{Uid, Version};

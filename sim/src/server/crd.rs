@@ -1,14 +1,26 @@
 //! Custom resource definitions: creating one serves its resource, deleting one takes it and its objects away.
 //!
+//! ```text
+//! DELETE ─► marked, with a finalizer of the server: no object may be created
+//!           └► its objects are deleted (DELETED); those with finalizers hold it
+//!              └► the last one is gone: the finalizer is taken away; others of the definition hold it
+//!                 └► the definition is gone: its watches end once they have told so, its path answers 404
+//! ```
+//!
 //! Only the storage version is served.
 
+use super::delete::{DeleteOptions, Deleted};
 use super::{Server, WatchEnd};
 use crate::object::{Draft, Shape, StoredObject};
 use crate::status::{Cause, Named, Status};
+use crate::table::Table;
 use crate::text::push_string;
 use informer_core::object::{Key, Resource};
 use serde::Deserialize;
 use std::sync::Arc;
+
+/// Holds a definition as long as there are objects of it.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The resource of the definitions themselves; always served, and the first table.
 pub(super) fn resource() -> Resource {
@@ -81,7 +93,11 @@ impl Definition {
             }
         }
         if !matches!(spec.scope.as_str(), "Namespaced" | "Cluster") {
-            causes.push(Cause::unsupported("spec.scope", &spec.scope, r#""Cluster", "Namespaced""#));
+            causes.push(Cause::unsupported(
+                "spec.scope",
+                format_args!("{:?}", spec.scope),
+                r#""Cluster", "Namespaced""#,
+            ));
         }
         let expected = format!("{}.{}", spec.names.plural, spec.group);
         if draft.name != expected {
@@ -146,49 +162,115 @@ impl Server {
             condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
             resource.version,
         );
-        self.rewrite_definition(key, Some(&status), None);
-    }
-
-    /// Deletes a definition: it is marked, its objects go (DELETED events), its watches end once they have told so, its
-    /// path answers 404, and then it goes itself. Answers the marked one.
-    pub(super) fn remove_definition(&mut self, old: &Arc<StoredObject>) -> Arc<StoredObject> {
-        let key = old.key().clone();
-        let mut since = String::new();
-        push_string(&mut since, &self.now_text());
-        let dying = self.rewrite_definition(&key, None, Some(&since));
-        let definition = Draft::read(old.json()).ok().and_then(|draft| Definition::read(&draft).ok());
-        if let Some(at) = definition.and_then(|definition| self.table_of(&definition.resource)) {
-            let keys: Vec<Key> = self.tables[at].objects().keys().cloned().collect();
-            for key in keys {
-                self.commit(at, &key, None);
-            }
-            let table = &mut self.tables[at];
-            table.gone = true;
-            let resource = table.resource.clone();
-            self.routes.remove(&super::route::of(&resource.group, &resource.version, &resource.plural));
-            let watches: Vec<_> = self.tables[at].watches.iter().copied().collect();
-            if watches.is_empty() {
-                self.tables[at].clear();
-            }
-            for id in watches {
-                self.end_watch(id, WatchEnd::Clean);
-            }
-        }
-        self.commit(self.crds(), &key, None);
-        dying
-    }
-
-    fn rewrite_definition(&mut self, key: &Key, status: Option<&str>, deleted: Option<&str>) -> Arc<StoredObject> {
-        let at = self.crds();
-        let old = self.tables[at].get(key.as_str()).cloned().expect("the definition is stored");
+        let old = self.tables[self.crds()].get(key.as_str()).cloned().expect("the definition is stored");
         let mut draft = Draft::read(old.json()).expect("what is stored is JSON");
-        if status.is_some() {
-            draft.set("status", status);
+        draft.set("status", Some(&status));
+        self.store(self.crds(), &draft);
+    }
+
+    /// Begins to delete a definition. Answers it as it is marked, also if it is gone by then.
+    pub(super) fn delete_definition(&mut self, old: &Arc<StoredObject>) -> Deleted {
+        let mut draft = Draft::read(old.json()).expect("what is stored is JSON");
+        draft.deleted = self.now_text();
+        draft.finalizers.retain(|name| name != CLEANUP);
+        draft.finalizers.push(CLEANUP.to_owned());
+        let status =
+            self.terminating(&draft, "True", "InstanceDeletionPending", "CustomResourceDefinition marked for deletion");
+        draft.set("status", Some(&status));
+        let marked = self.store(self.crds(), &draft);
+        match self.defined_by(&marked) {
+            None => self.cleaned_up(&marked),
+            Some(at) => {
+                let objects: Vec<Arc<StoredObject>> = self.tables[at].objects().values().cloned().collect();
+                for object in objects {
+                    self.delete_object(at, &object, &DeleteOptions::default());
+                }
+                self.clean_up(at);
+            }
         }
-        if deleted.is_some() {
-            draft.set_meta("deletionTimestamp", deleted);
+        Deleted::Waits(marked)
+    }
+
+    /// The table that a definition serves.
+    fn defined_by(&self, definition: &StoredObject) -> Option<usize> {
+        let definition = Definition::read(&Draft::read(definition.json()).ok()?).ok()?;
+        self.table_of(&definition.resource)
+    }
+
+    /// The definition of a table, if it waits until this is empty.
+    fn waiting_definition(&self, at: usize) -> Option<&Arc<StoredObject>> {
+        let Table { resource, shape, .. } = &self.tables[at];
+        let name = || format!("{}.{}", resource.plural, resource.group);
+        let definition = if shape.custom { self.tables[self.crds()].get(&name()) } else { None }?;
+        let draft = Draft::read(definition.json()).ok()?;
+        (draft.is_dying() && draft.finalizers.iter().any(|name| name == CLEANUP)).then_some(definition)
+    }
+
+    /// True if no object may be made in a table, because its definition is about to go.
+    pub(super) fn is_terminating(&self, at: usize) -> bool {
+        self.waiting_definition(at).is_some()
+    }
+
+    /// Goes on with the deletion of the definition of a table, if it waited for that.
+    pub(super) fn clean_up(&mut self, at: usize) {
+        if self.tables[at].objects().is_empty() {
+            if let Some(definition) = self.waiting_definition(at).cloned() {
+                self.cleaned_up(&definition);
+            }
         }
-        let object = draft.finish(&self.tables[at].shape, self.version + 1);
-        self.commit(at, key, Some(object)).expect("an object was written")
+    }
+
+    fn cleaned_up(&mut self, definition: &Arc<StoredObject>) {
+        let mut draft = Draft::read(definition.json()).expect("what is stored is JSON");
+        draft.finalizers.retain(|name| name != CLEANUP);
+        if draft.finalizers.is_empty() {
+            self.remove(self.crds(), definition);
+            return;
+        }
+        let status = self.terminating(&draft, "False", "InstanceDeletionCompleted", "removed all instances");
+        draft.set("status", Some(&status));
+        self.store(self.crds(), &draft);
+    }
+
+    /// Takes away what a definition that is gone has served.
+    pub(super) fn retire(&mut self, definition: &StoredObject) {
+        let Some(at) = self.defined_by(definition) else { return };
+        // There are some if finalizers of the definition held it longer than the server's own did.
+        let keys: Vec<Key> = self.tables[at].objects().keys().cloned().collect();
+        for key in keys {
+            self.commit(at, &key, None);
+        }
+        let table = &mut self.tables[at];
+        table.gone = true;
+        let resource = table.resource.clone();
+        self.routes.remove(&super::route::of(&resource.group, &resource.version, &resource.plural));
+        let watches: Vec<_> = self.tables[at].watches.iter().copied().collect();
+        if watches.is_empty() {
+            self.tables[at].clear();
+        }
+        for id in watches {
+            self.end_watch(id, WatchEnd::Clean);
+        }
+    }
+
+    /// The status of a definition with another condition `Terminating`.
+    fn terminating(&self, definition: &Draft<'_>, status: &str, reason: &str, message: &str) -> String {
+        let mut all: serde_json::Value =
+            definition.get("status").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let condition = serde_json::json!({
+            "type": "Terminating", "status": status, "lastTransitionTime": self.now_text(), "reason": reason,
+            "message": message,
+        });
+        if let Some(fields) = all.as_object_mut() {
+            let conditions = fields.entry("conditions").or_insert_with(|| serde_json::json!([]));
+            if !conditions.is_array() {
+                *conditions = serde_json::json!([]);
+            }
+            if let Some(list) = conditions.as_array_mut() {
+                list.retain(|condition| condition["type"] != "Terminating");
+                list.push(condition);
+            }
+        }
+        all.to_string()
     }
 }

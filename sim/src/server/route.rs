@@ -5,7 +5,7 @@ use crate::message::HttpRequest;
 use crate::query::ListOptions;
 use crate::status::Status;
 use crate::table::Table;
-use informer_core::wire::percent_decode;
+use informer_core::wire::{percent_decode, query_pairs};
 
 /// The key of [`Server::routes`].
 pub(super) fn of(group: &str, version: &str, plural: &str) -> String {
@@ -61,6 +61,11 @@ impl Server {
         if !accepts_json(request) {
             let text = "only the following media types are accepted: application/json, application/json;stream=watch";
             return Err(Status::new(406, "NotAcceptable", text));
+        }
+        if matches!(request.method.as_str(), "POST" | "PUT" | "PATCH")
+            && query_pairs(&request.query).any(|(name, value)| name == "dryRun" && !value.is_empty())
+        {
+            return Err(super::delete::no_dry_run("written"));
         }
         let everywhere = self.tables[target.table].resource.namespaced && target.namespace.is_empty();
         match (request.method.as_str(), target.name.is_empty(), target.status) {

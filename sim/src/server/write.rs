@@ -1,23 +1,30 @@
-//! Writing: create, update, patch, delete, over HTTP with all checks, and directly for tests and tools.
+//! Writing: create, update and patch, over HTTP with all checks, and directly for tests and tools.
 
 use super::route::Target;
 use super::{Answer, Server, crd};
 use crate::message::HttpRequest;
 use crate::object::{Draft, StoredObject, dense};
-use crate::query::parse_version;
-use crate::select::NO_SUBDOMAIN;
+use crate::query::version_of_object;
 use crate::status::{Cause, Named, Status};
 use crate::text::{members, merge};
+use crate::validate::Rules;
 use informer_core::object::{Key, Resource};
-use informer_core::selector::is_subdomain;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Tries to find a generated name that is free, as many as the real server's.
 const NAME_TRIES: usize = 8;
 
-/// What the server alone writes once a deletion has begun.
-const DELETION: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
+/// What is kept of the beginning that is given for a generated name, so that the whole has 63 bytes at most.
+const GENERATED_FROM: usize = 58;
+
+/// How an object is to be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replace {
+    /// A uid that the new text names must be that of the old one.
+    ByPut,
+    ByPatch,
+}
 
 impl Server {
     // ---- Over HTTP ----
@@ -29,13 +36,13 @@ impl Server {
     }
 
     /// The object as "not found" and "modified" name it.
-    fn by_plural(&self, target: &Target) -> Named {
+    pub(super) fn by_plural(&self, target: &Target) -> Named {
         let resource = &self.tables[target.table].resource;
         Named { group: resource.group.to_string(), kind: resource.plural.to_string(), name: target.name.clone() }
     }
 
     /// The object as validation and preconditions name it.
-    fn by_kind(&self, target: &Target) -> Named {
+    pub(super) fn by_kind(&self, target: &Target) -> Named {
         let resource = &self.tables[target.table].resource;
         Named { group: resource.group.to_string(), kind: resource.kind.to_string(), name: target.name.clone() }
     }
@@ -98,9 +105,8 @@ impl Server {
         }
         draft.uid.clear();
         draft.created.clear();
-        for name in DELETION {
-            draft.set_meta(name, None);
-        }
+        draft.deleted.clear();
+        draft.grace = None;
         let table = &self.tables[target.table];
         if table.shape.generations {
             draft.generation = None;
@@ -120,19 +126,18 @@ impl Server {
             self.generate_name(target, &mut draft);
         }
         let target = &Target { name: draft.name.clone(), ..target.clone() };
-        if draft.name.is_empty() {
-            let cause = Cause::required("metadata.name", "name or generateName is required");
-            return Err(Status::invalid(&self.by_kind(target), vec![cause]));
-        }
-        // Names of roles and bindings may be any segment of a path.
-        let rbac = self.tables[target.table].resource.group == "rbac.authorization.k8s.io";
-        if !(is_subdomain(&draft.name) || rbac && !draft.name.contains(['/', '%'])) {
-            let cause = Cause::invalid("metadata.name", format_args!("{:?}", draft.name), NO_SUBDOMAIN);
-            return Err(Status::invalid(&self.by_kind(target), vec![cause]));
+        let causes = self.rules(target).of_new(&draft);
+        if !causes.is_empty() {
+            return Err(Status::invalid(&self.by_kind(target), causes));
         }
         let key = Key::new(&draft.namespace, &draft.name);
-        if self.tables[target.table].get(key.as_str()).is_some() {
-            return Err(Status::exists(&self.by_plural(target)));
+        if let Some(old) = self.tables[target.table].get(key.as_str()) {
+            let dying = Draft::read(old.json()).is_ok_and(|old| old.is_dying());
+            return Err(Status::exists(&self.by_plural(target), dying));
+        }
+        if self.is_terminating(target.table) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&self.by_plural(target), why));
         }
         let definition = if target.table == self.crds() { Some(crd::Definition::read(&draft)?) } else { None };
         if draft.uid.is_empty() {
@@ -145,8 +150,7 @@ impl Server {
         if shape.generations && draft.generation.is_none() && (shape.custom || draft.get("spec").is_some()) {
             draft.generation = Some(1);
         }
-        let object = draft.finish(shape, self.version + 1);
-        let object = self.commit(target.table, &key, Some(object)).expect("an object was written");
+        let object = self.store(target.table, &draft);
         if let Some(definition) = definition {
             self.establish(&key, definition);
         }
@@ -156,8 +160,12 @@ impl Server {
     fn generate_name(&mut self, target: &Target, draft: &mut Draft<'_>) {
         // Letters and digits of the real server: no vowels, so that no words come about.
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut kept = draft.generate_name.len().min(GENERATED_FROM);
+        while !draft.generate_name.is_char_boundary(kept) {
+            kept -= 1;
+        }
         for _ in 0..NAME_TRIES {
-            draft.name.clone_from(&draft.generate_name);
+            draft.name = draft.generate_name[..kept].to_owned();
             for _ in 0..5 {
                 draft.name.push(char::from(LETTERS[self.rng.below(LETTERS.len() as u64) as usize]));
             }
@@ -182,7 +190,7 @@ impl Server {
 
     pub(super) fn update(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
         let text = self.body_text(target, &request.body)?;
-        self.replace(target, &text)
+        self.replace(target, &text, Replace::ByPut)
     }
 
     pub(super) fn patch(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
@@ -200,17 +208,11 @@ impl Server {
         members(&patch).map_err(|error| broken(&error))?;
         let old = self.find(target)?;
         let text = merge(old.json(), &patch).map_err(|error| Status::bad_request(error.to_string()))?;
-        let uid = self.read_draft(target, &text)?.uid;
-        if uid != old.uid() {
-            let cause = || Cause::invalid("metadata.uid", format_args!("{uid:?}"), "field is immutable");
-            // Two validations look at it, and both complain.
-            return Err(Status::invalid(&self.by_kind(target), vec![cause(), cause()]));
-        }
-        self.replace(target, &text)
+        self.replace(target, &text, Replace::ByPatch)
     }
 
     /// Puts another text in the place of an object.
-    fn replace(&mut self, target: &Target, text: &str) -> Result<Answer, Status> {
+    fn replace(&mut self, target: &Target, text: &str, how: Replace) -> Result<Answer, Status> {
         let mut draft = self.read_draft(target, text)?;
         let name = &target.name;
         if draft.name.is_empty() {
@@ -227,119 +229,108 @@ impl Server {
         let old = self.find(target)?;
         let table = &self.tables[target.table];
         let named = self.by_plural(target);
-        match parse_version(&draft.version).map_err(Status::internal)? {
-            None if table.shape.custom => {
+        if how == Replace::ByPut && !draft.uid.is_empty() && draft.uid != old.uid() {
+            let why =
+                format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", draft.uid, old.uid());
+            return Err(Status::conflict(&named, why));
+        }
+        match version_of_object(&draft.version).map_err(Status::internal)? {
+            None | Some(0) if self.rules(target).needs_version => {
                 let cause = Cause::invalid("metadata.resourceVersion", 0, "must be specified for an update");
                 return Err(Status::invalid(&named, vec![cause]));
             }
             Some(version) if version != 0 && version != old.version() => return Err(Status::modified(&named)),
             None | Some(_) => {}
         }
-        if !draft.uid.is_empty() && draft.uid != old.uid() {
-            let why =
-                format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", draft.uid, old.uid());
-            return Err(Status::conflict(&named, why));
-        }
         let before = Draft::read(old.json()).expect("what is stored is JSON");
         if target.status {
-            let status = draft.get("status");
-            draft = before.clone();
-            draft.set("status", status);
+            self.keep_but_status(target, &mut draft, &before);
         } else if table.status_subresource {
             draft.set("status", before.get("status"));
         }
-        let object = self.overwrite(target, draft, &before, &old);
+        if before.is_dying() {
+            draft.deleted.clone_from(&before.deleted);
+        }
+        draft.grace = draft.grace.or(before.grace);
+        let object = self.overwrite(target, draft, &before, &old)?;
         Ok(Answer::Json { status: 200, text: object.json().to_owned() })
     }
 
-    /// Stores a new version of an object, unless nothing changed.
+    /// What a write of the status may not change is as before: all else of custom resources, the spec of others, whose
+    /// metadata is open on this path too.
+    fn keep_but_status<'a>(&self, target: &Target, draft: &mut Draft<'a>, before: &Draft<'a>) {
+        let table = &self.tables[target.table];
+        let asked = std::mem::replace(draft, before.clone());
+        draft.set("status", asked.get("status"));
+        if table.shape.custom {
+            return;
+        }
+        draft.set_all_meta(&asked);
+        draft.uid = asked.uid;
+        (draft.deleted, draft.grace) = (asked.deleted, asked.grace);
+        match (&*table.resource.group, &*table.resource.plural) {
+            ("", "pods") => {
+                draft.set_meta("ownerReferences", before.meta("ownerReferences"));
+                draft.deleted.clear();
+            }
+            ("apps", "deployments") => draft.set_meta("labels", before.meta("labels")),
+            _ => {}
+        }
+    }
+
+    fn rules(&self, target: &Target) -> Rules {
+        let table = &self.tables[target.table];
+        Rules::of(&table.resource, table.shape.custom)
+    }
+
+    /// Stores a new version of an object, unless nothing changed, or takes it away if it only waited for its finalizers and
+    /// has none any more. Answers what was stored, or what would have been.
     fn overwrite<'a>(
         &mut self,
         target: &Target,
         mut draft: Draft<'a>,
         before: &Draft<'a>,
         old: &Arc<StoredObject>,
-    ) -> Arc<StoredObject> {
+    ) -> Result<Arc<StoredObject>, Status> {
+        if draft.uid.is_empty() {
+            draft.uid = old.uid().into();
+        }
+        let causes = self.rules(target).of_update(&draft, before, target.status);
+        if !causes.is_empty() {
+            return Err(Status::invalid(&self.by_kind(target), causes));
+        }
         let shape = &self.tables[target.table].shape;
-        draft.uid = old.uid().into();
         draft.created.clone_from(&before.created);
         if draft.generate_name.is_empty() {
             draft.generate_name.clone_from(&before.generate_name);
-        }
-        for name in DELETION {
-            draft.set_meta(name, before.meta(name));
         }
         if shape.generations || draft.generation.is_none() {
             let counts = shape.generations && !draft.same_spec(before);
             draft.generation = before.generation.map(|generation| generation + i64::from(counts));
         }
+        if before.is_dying() && before.grace.unwrap_or(0) == 0 && draft.finalizers.is_empty() {
+            let answer = Arc::new(draft.finish(shape, old.version()));
+            self.remove(target.table, old);
+            return Ok(answer);
+        }
         if draft.same_object(before) {
-            return Arc::clone(old);
+            return Ok(Arc::clone(old));
         }
-        let object = draft.finish(shape, self.version + 1);
-        self.commit(target.table, old.key(), Some(object)).expect("an object was written")
-    }
-
-    pub(super) fn delete_one(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
-        let old = self.find(target)?;
-        if !request.body.is_empty() {
-            let refuse = |error: &dyn std::fmt::Display| {
-                Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-            };
-            let text = dense(&request.body).map_err(|error| refuse(&error))?;
-            let options = members(&text).map_err(|error| refuse(&error))?;
-            let preconditions = options.object("preconditions").map_err(|error| refuse(&error))?;
-            if let Some(uid) = preconditions.string("uid").filter(|uid| uid != old.uid()) {
-                let why = format!(
-                    "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have \
-                     been deleted and then recreated",
-                    old.uid()
-                );
-                return Err(Status::conflict(&self.by_kind(target), why));
-            }
-            if let Some(version) = preconditions.string("resourceVersion").filter(|v| *v != old.version().to_string()) {
-                let why = format!(
-                    "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
-                     ({}). The object might have been modified",
-                    old.version()
-                );
-                return Err(Status::conflict(&self.by_kind(target), why));
-            }
-        }
-        if target.table == self.crds() {
-            let dying = self.remove_definition(&old);
-            return Ok(Answer::Json { status: 200, text: dying.json().to_owned() });
-        }
-        self.commit(target.table, old.key(), None);
-        Ok(Answer::Json { status: 200, text: Status::success(&self.by_plural(target), old.uid()) })
-    }
-
-    /// Deletes what a list with the same query would show, and answers with that list.
-    pub(super) fn delete_collection(&mut self, target: &Target, request: &HttpRequest) -> Result<Answer, Status> {
-        let options = crate::query::ListOptions::parse(&request.query)?;
-        let answer = self.list_page(target, options)?;
-        if let Answer::List(list) = &answer {
-            for object in list.items() {
-                if target.table == self.crds() {
-                    self.remove_definition(object);
-                } else {
-                    self.commit(target.table, object.key(), None);
-                }
-            }
-        }
-        Ok(answer)
+        Ok(self.store(target.table, &draft))
     }
 
     // ---- For tests and tools ----
 
     /// Writes an object as it is, status included: creates it, or takes the place of the one with its name. A `uid` and
     /// `creationTimestamp` that it brings are kept when it is created. Answers its version, which is the old one if
-    /// nothing changed.
+    /// nothing changed. What it says of its deletion is kept when it is created, too; later only [`delete`](Server::delete)
+    /// marks it, and once its last finalizer is taken away it goes: then the version is that of its deletion.
     ///
     /// # Errors
     ///
-    /// 404 if the resource is not served, 400 if the text is no such object, 422 if it has no name, no namespace or too
-    /// much of one, 409 if an object with its name and another uid exists.
+    /// 404 if the resource is not served, 400 if the text is no such object, 422 if its metadata is not what the server
+    /// takes (a name, a namespace where there is one, labels and so on), 409 if an object with its name and another uid
+    /// exists.
     pub fn put(&mut self, resource: &Resource, json: &str) -> Result<u64, Status> {
         let table = self.table_of(resource).ok_or_else(Status::not_found)?;
         let mut target = Target { table, ..Target::default() };
@@ -367,23 +358,13 @@ impl Server {
             }
             Some(old) => {
                 let before = Draft::read(old.json()).expect("what is stored is JSON");
-                self.overwrite(&target, draft, &before, &old)
+                draft.deleted.clone_from(&before.deleted);
+                draft.grace = before.grace;
+                self.overwrite(&target, draft, &before, &old)?
             }
         };
         self.settle();
-        Ok(object.version())
-    }
-
-    /// Deletes an object and answers the version of its deletion; `None` if there is no such object.
-    pub fn delete(&mut self, resource: &Resource, key: &Key) -> Option<u64> {
-        let table = self.table_of(resource)?;
-        let old = self.tables[table].get(key.as_str()).cloned()?;
-        if table == self.crds() {
-            self.remove_definition(&old);
-        } else {
-            self.commit(table, key, None);
-        }
-        self.settle();
-        Some(self.version)
+        let is_there = self.tables[table].get(key.as_str()).is_some();
+        Ok(if is_there { object.version() } else { self.version })
     }
 }

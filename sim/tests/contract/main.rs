@@ -1,5 +1,6 @@
 //! What clients see of the simulated API server: lists, watches and writes in virtual time, a model, and loopback HTTP.
 
+mod delete;
 mod list;
 mod model;
 #[cfg(feature = "serve")]

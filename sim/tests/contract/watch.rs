@@ -378,7 +378,7 @@ fn a_short_history_ends_a_paused_watch_before_it_misses_anything() {
         world.put("a", &round.to_string());
     }
     assert!(!world.answer(watch).ended);
-    world.put("a", "one too many");
+    world.put("a", "one-too-many");
     assert!(world.answer(watch).ended);
 }
 

@@ -117,6 +117,32 @@ fn updates_check_the_version() {
     );
 }
 
+/// So that no two leaders take one Lease.
+#[test]
+fn an_update_of_a_lease_or_a_custom_object_names_its_version() {
+    let mut world = World::new(Config::default());
+    let leases = Resource::namespaced("coordination.k8s.io", "v1", "leases", "Lease");
+    world.server.register(leases, informer_sim::Options::default());
+    let target = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
+    world.send("POST", target, r#"{"metadata":{"name":"a"}}"#);
+    world.send("POST", WIDGETS, &widget(r#""metadata":{"name":"a"}"#));
+    for version in ["", r#","resourceVersion":"0""#] {
+        let lease = format!(r#"{{"metadata":{{"name":"a"{version},"labels":{{"l":"m"}}}}}}"#);
+        assert_eq!(
+            world.send("PUT", &format!("{target}/a"), &lease).refusal(),
+            "422 Invalid leases.coordination.k8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
+             specified for an update"
+        );
+        let custom = widget(&format!(r#""metadata":{{"name":"a"{version}}},"spec":{{"s":1}}"#));
+        assert_eq!(world.send("PUT", &format!("{WIDGETS}/a"), &custom).status, 422);
+    }
+    assert_eq!(
+        world.send("PUT", &format!("{target}/a"), r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#).refusal(),
+        "500 - strconv.ParseUint: parsing \"x\": invalid syntax"
+    );
+    assert_eq!(world.server.version(), 3);
+}
+
 #[test]
 fn bad_updates_are_refused() {
     let mut world = World::with_five();

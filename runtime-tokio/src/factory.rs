@@ -8,6 +8,7 @@ use informer_runtime::controller::ControllerCore;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Life, Lives};
 use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
+use informer_runtime::observe::AsyncRuntime;
 use informer_runtime::roster::Leased;
 use informer_runtime::sync::{Arc, Mutex, Weak};
 use informer_runtime::{Error, Lagging, guard};
@@ -166,9 +167,9 @@ fn burst(mut handler: Box<dyn HandlerLoop>) -> Option<(Box<dyn HandlerLoop>, Opt
     Some((handler, None))
 }
 
-/// Blocking waits are refused wherever a runtime could be held up by them.
+/// Blocking waits are refused wherever a runtime could be held up by them, and time is what tokio's timers go by.
 fn in_tokio(mut options: FactoryOptions) -> FactoryOptions {
-    options.in_async_runtime = Some(|| Handle::try_current().is_ok());
+    options.async_runtime = Some(AsyncRuntime { is_here: || Handle::try_current().is_ok(), now });
     options
 }
 
@@ -431,6 +432,11 @@ impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "factory of a {:?}", self.client())
     }
+}
+
+/// As tokio has it, whose clock a test may stop.
+pub(crate) fn now() -> std::time::Instant {
+    Instant::now().into_std()
 }
 
 /// Some 30 years are as good as for ever, and all that tokio's clock takes.

@@ -278,7 +278,7 @@ impl ControllerCore {
         // What starts after this look has all of the deadline before it: no start has to wake whoever looks.
         let within = self.deadline.unwrap_or(Duration::MAX).clamp(LEAST_LOOK, WITHOUT_A_LOOK);
         let due = machine.overdue_deadline().and_then(|deadline| self.clock.instant(deadline));
-        let next = Instant::now() + within;
+        let next = self.clock.instant_now() + within;
         Some((seen, due.map_or(next, |due| due.min(next))))
     }
 

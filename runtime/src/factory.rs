@@ -7,7 +7,7 @@ use crate::feeder::{FedSpec, Feeder};
 use crate::guard;
 use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Status};
-use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
+use crate::observe::{AsyncRuntime, Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Signal};
@@ -32,10 +32,9 @@ pub struct FactoryOptions {
     pub decode_threads: Option<usize>,
     /// The wall clock, in place of the system's: for tests of a suspend. A panic of it counts as no answer.
     pub wall_clock: Option<WallClock>,
-    /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
-    /// tasks that it waits for. For adapters.
+    /// The asynchronous runtime whose tasks drive the informers. For adapters.
     #[doc(hidden)]
-    pub in_async_runtime: Option<fn() -> bool>,
+    pub async_runtime: Option<AsyncRuntime>,
 }
 
 impl FactoryOptions {
@@ -86,20 +85,20 @@ impl FactoryCore {
     /// A factory that has started nothing.
     pub fn new(config: Config, options: FactoryOptions) -> Self {
         let lives = Arc::new(Lives::default());
-        let of_tasks = options.in_async_runtime.is_some();
+        let of_tasks = options.async_runtime.is_some();
         let helpers = options.decode_threads.unwrap_or_else(|| Helpers::by_default(of_tasks));
         let make = if of_tasks { Helpers::of_tasks } else { Helpers::new };
         let core = FactoryCore {
             config,
             shared: Arc::new(Shared {
-                clock: Clock::start(),
+                clock: options.async_runtime.map_or_else(Clock::start, |tasks| Clock::reading(tasks.now)),
                 wake: Signal::new(),
                 changed: Arc::new(Signal::new()),
                 observer: options.observer,
                 seed: options.seed.unwrap_or_else(random_seed),
                 fixed_seed: options.seed,
                 wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
-                in_async_runtime: options.in_async_runtime,
+                in_async_runtime: options.async_runtime.map(|tasks| tasks.is_here),
                 helpers: Arc::new(make(helpers, Arc::clone(&lives))),
             }),
             gate: options.gate,

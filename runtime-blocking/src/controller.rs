@@ -20,7 +20,7 @@
 //! # Ok::<(), informer_blocking::Error>(())
 //! ```
 
-use crate::factory::{Inner, instant};
+use crate::factory::Inner;
 use crate::informer::{Informer, run_handler};
 use informer_core::controller::{Counts, Mapper, Outcome, Overdue, Predicate, ReconcileError, Verdict};
 use informer_core::queue::Limiter;
@@ -225,7 +225,7 @@ impl RunningController {
     /// [`Error::StillRunning`] when the time is over; [`Error::WouldDeadlock`] inside a handler or reconciler.
     pub fn wait(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait()")?;
-        self.lives.wait_none(instant(within))
+        self.lives.wait_none(within)
     }
 
     /// True if its workers have ended: after a [`stop`](Self::stop) or its factory's, and after the last

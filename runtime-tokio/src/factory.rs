@@ -10,7 +10,7 @@ use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
 use informer_runtime::observe::AsyncRuntime;
 use informer_runtime::roster::Leased;
-use informer_runtime::sync::{Arc, Mutex, Weak};
+use informer_runtime::sync::{Arc, Mutex, Weak, deadline};
 use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
 use std::future::Future;
@@ -371,7 +371,7 @@ impl Factory {
     pub async fn synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
         let core = &self.inner().core;
-        let until = deadline(within);
+        let until = until(within);
         loop {
             let Some(seen) = core.check_synced()? else { return Ok(()) };
             if timeout_at(until, core.changed().past(seen)).await.is_err() {
@@ -399,7 +399,7 @@ impl Factory {
     pub async fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.request_stop();
-        let until = deadline(within);
+        let until = until(within);
         wait_none(self.inner().core.lives(), within).await?;
         // The tasks of HTTP/2 connections belong to the client, and end when their last stream is gone.
         timeout_at(until, self.inner().client.connector().closed()).await.map_err(|_| Error::StillRunning(1))
@@ -439,14 +439,14 @@ pub(crate) fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// Some 30 years are as good as for ever, and all that tokio's clock takes.
-pub(crate) fn deadline(within: Duration) -> Instant {
-    Instant::now() + within.min(Duration::from_secs(1_000_000_000))
+/// The end of a wait that begins now, for tokio's timers.
+pub(crate) fn until(within: Duration) -> Instant {
+    deadline(now(), within).into()
 }
 
 /// Waits until nobody lives.
 pub(crate) async fn wait_none(lives: &Lives, within: Duration) -> Result<(), Error> {
-    let until = deadline(within);
+    let until = until(within);
     loop {
         let seen = lives.signal().generation();
         match lives.count() {

@@ -12,7 +12,7 @@ use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex, Signal};
+use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::controller::{
     Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Overdue, Predicate, Run, Verdict, any, controller_of,
     itself,
@@ -27,9 +27,6 @@ use std::time::Instant;
 /// Whoever tells of overdue runs does not look more often than this if none is under way: nothing that a person reads is
 /// worth more.
 const LEAST_LOOK: Duration = Duration::from_millis(100);
-
-/// And at least once a day, so that no sum with the clock is beyond what that can hold.
-const WITHOUT_A_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Box<dyn FnOnce(&Arc<ControllerCore>) -> (Registration, Box<dyn HandlerLoop>) + Send>;
 
@@ -276,9 +273,9 @@ impl ControllerCore {
             return None;
         }
         // What starts after this look has all of the deadline before it: no start has to wake whoever looks.
-        let within = self.deadline.unwrap_or(Duration::MAX).clamp(LEAST_LOOK, WITHOUT_A_LOOK);
+        let within = self.deadline.unwrap_or(Duration::MAX).max(LEAST_LOOK);
         let due = machine.overdue_deadline().and_then(|deadline| self.clock.instant(deadline));
-        let next = self.clock.instant_now() + within;
+        let next = deadline(self.clock.instant_now(), within);
         Some((seen, due.map_or(next, |due| due.min(next))))
     }
 

@@ -43,9 +43,9 @@ use crate::guard;
 use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observed, Observer, random_seed, tell};
-use crate::sync::Arc;
 #[cfg(feature = "async")]
 use crate::sync::Place;
+use crate::sync::{Arc, deadline};
 use informer_core::Obj;
 use informer_core::filter::Filter;
 use informer_core::listener::{Delivery, Notification};
@@ -221,7 +221,7 @@ impl<T: Send + Sync + 'static> Events<T> {
 impl<T, E: Event<T>> Events<T, E> {
     /// The next event, waiting for it at most for `within`. `None` if none came, or if there will be none any more.
     pub fn next_within(&mut self, within: Duration) -> Option<E> {
-        self.wait(Instant::now().checked_add(within))
+        self.wait(Some(deadline(Instant::now(), within)))
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> Option<E> {

@@ -10,11 +10,11 @@ use crate::informer::{InformerHandle, InformerSpec, Status};
 use crate::observe::{AsyncRuntime, Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Signal};
+use crate::sync::{Arc, Signal, deadline};
 use informer_core::factory::Scope;
 use informer_core::wire::Request;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Options of a factory.
 #[derive(Clone, Default)]
@@ -236,13 +236,14 @@ impl FactoryCore {
         &self.shared.changed
     }
 
-    /// Waits on this thread until all informers have their first list.
+    /// Waits on this thread until all informers have their first list, at most for `within`.
     ///
     /// # Errors
     ///
-    /// As [`check_synced`](Self::check_synced); when the deadline passes, which informers lag and why.
-    pub fn wait_synced(&self, deadline: Instant) -> Result<(), Error> {
+    /// As [`check_synced`](Self::check_synced); when the time is over, which informers lag and why.
+    pub fn wait_synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
+        let deadline = deadline(Instant::now(), within);
         loop {
             let Some(seen) = self.check_synced()? else { return Ok(()) };
             if !self.shared.changed.wait_past(seen, Some(deadline)) && Instant::now() >= deadline {
@@ -304,12 +305,13 @@ impl Lives {
         &self.signal
     }
 
-    /// Waits on this thread until none lives.
+    /// Waits on this thread until none lives, at most for `within`.
     ///
     /// # Errors
     ///
-    /// [`Error::StillRunning`] at the deadline.
-    pub fn wait_none(&self, deadline: Instant) -> Result<(), Error> {
+    /// [`Error::StillRunning`] when the time is over.
+    pub fn wait_none(&self, within: Duration) -> Result<(), Error> {
+        let deadline = deadline(Instant::now(), within);
         loop {
             let seen = self.signal.generation();
             match self.count() {

@@ -63,7 +63,7 @@ use crate::informer::{InformerHandle, InformerSpec, Inner};
 use crate::mutation::MutationCheck;
 use crate::replaced::Quiet;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, deadline};
 use informer_core::decode::Codec;
 use informer_core::fed::{Change, Fed};
 use informer_core::fifo::{COMMIT_EVENTS, QueueKind};
@@ -262,19 +262,20 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         InformerHandle(Arc::clone(&self.inner))
     }
 
-    /// Waits on this thread until no handler is full, the informer has stopped, or the deadline has passed; whether the
-    /// next call is taken is seen there.
+    /// Waits on this thread until no handler is full, or the informer has stopped, at most for `within`; whether the next
+    /// call is taken is seen there.
     ///
     /// # Errors
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler, which may be the one that is full, and inside an
     /// asynchronous runtime, where [`room`](Self::room) can be awaited.
-    pub fn wait_room(&self, deadline: Instant) -> Result<(), Error> {
+    pub fn wait_room(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait_room()")?;
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where room() can be awaited";
             return Err(Error::WouldDeadlock { what: "wait_room()", place: place.into() });
         }
+        let deadline = deadline(Instant::now(), within);
         loop {
             let seen = self.seat.shared.wake.generation();
             if self.has_room() || Instant::now() >= deadline {
@@ -284,7 +285,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         }
     }
 
-    /// The same for a task, without a deadline.
+    /// The same for a task, for as long as its future is kept.
     #[cfg(feature = "async")]
     pub async fn room(&self) {
         loop {

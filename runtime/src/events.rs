@@ -1,6 +1,6 @@
 //! [`Events`]: what a handler would be told, for a loop of one's own; [`filtered`]: a handler that sees some objects.
 //!
-//! An [`Events`] blocks the thread that asks it; with the feature `async` an [`EventStream`] does the same for a task of
+//! An [`Events`] blocks the thread that asks it; with the feature `async` an `EventStream` does the same for a task of
 //! any executor. Both are a handler in every other way: they have a [`Registration`], the options of one, a place in the
 //! informer's order, and dropping them removes it. They end when they are removed or the informer stops.
 //!
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// What comes out of an [`Events`] or [`EventStream`]: notifications alone, or the end of the initial state as well.
+/// What comes out of an [`Events`] or `EventStream`: notifications alone, or the end of the initial state as well.
 pub trait Event<T>: sealed::Event<T> {}
 
 impl<T> Event<T> for Notification<T> {}

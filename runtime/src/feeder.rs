@@ -268,7 +268,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     /// # Errors
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler, which may be the one that is full, and inside an
-    /// asynchronous runtime, where [`room`](Self::room) can be awaited.
+    /// asynchronous runtime, where `room()` can be awaited.
     pub fn wait_room(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait_room()")?;
         if self.inner.in_async_runtime() {
@@ -313,7 +313,7 @@ impl<T> fmt::Debug for Feeder<T> {
 #[non_exhaustive]
 pub enum Refusal {
     /// A handler has the informer wait ([`Overflow::Pause`](informer_core::listener::Overflow::Pause)).
-    /// [`Feeder::wait_room`] and [`Feeder::room`] wait until it has taken some.
+    /// [`Feeder::wait_room`] and `Feeder::room` wait until it has taken some.
     Full {
         /// Its name.
         handler: String,

@@ -88,6 +88,10 @@ impl<T: Object> Controller<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`](crate::controller_of).
     pub fn owns<U: Object>(self, informer: &Informer<U>) -> Self {
         self.with(|builder| builder.owns(&informer.handle))
     }

@@ -92,7 +92,12 @@ impl<T: Object> Controller<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`](crate::controller_of).
     #[must_use]
+    #[track_caller]
     pub fn owns<U: Object>(mut self, informer: &Informer<U>) -> Self {
         self.builder = self.builder.owns(informer);
         self

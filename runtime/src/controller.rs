@@ -62,9 +62,14 @@ impl<T: Object> ControllerBuilder<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`].
+    #[track_caller]
     pub fn owns<U: Object>(self, informer: &InformerHandle<U>) -> Self {
-        let owner = self.primary.resource().clone();
-        self.watches(informer, controller_of(owner))
+        let owner = controller_of(self.primary.resource());
+        self.watches(informer, owner)
     }
 
     /// Changes of other objects call for the keys that `mapper` names.

@@ -147,8 +147,11 @@ fn source<U: Object>(
         if predicate.passes(notification) {
             let mut keys = Keys::default();
             mapper.map(notification, &mut keys);
-            for key in keys.as_slice() {
-                core.enqueue(key.clone());
+            for fault in keys.faults() {
+                tell(core.observer.as_ref(), &Observed::OwnerScope(fault));
+            }
+            for key in keys {
+                core.enqueue(key);
             }
         }
     })

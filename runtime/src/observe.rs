@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::sync::Arc;
-use informer_core::controller::{Finished, Overdue, Verdict};
+use informer_core::controller::{Finished, Overdue, OwnerScopeError, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
@@ -52,6 +52,9 @@ pub enum Observed<'a> {
     /// A reconcile is over its deadline and goes on: it cannot be stopped, and keeps its key and its worker. Told once; how
     /// it ends is told, too.
     Overdue(&'a Overdue),
+    /// An object names an owner that cannot be, so no key is called for. Told with each change that a controller which
+    /// [owns](crate::controller::ControllerBuilder::owns) such objects sees of it.
+    OwnerScope(&'a OwnerScopeError),
     /// A cached object is not what it was: a [`MutationCheck`](crate::mutation::MutationCheck) found it.
     Mutated {
         /// What the informer reads.
@@ -97,6 +100,7 @@ impl Observed<'_> {
             | Observed::HandlerDisconnected { .. }
             | Observed::Mutated { .. }
             | Observed::Overdue(_)
+            | Observed::OwnerScope(_)
             | Observed::Ignored(_) => true,
             Observed::Request(_) | Observed::HeldUp { .. } | Observed::Resumed { .. } => false,
         }
@@ -117,6 +121,7 @@ impl fmt::Display for Observed<'_> {
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
             Observed::Overdue(overdue) => write!(f, "{overdue}"),
+            Observed::OwnerScope(fault) => write!(f, "{fault}"),
             Observed::Mutated { subject, key, version } => write!(
                 f,
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"

@@ -7,8 +7,9 @@ use informer_core::informer::Notice;
 use informer_core::listener::Overflow;
 use informer_core::reflector::Phase;
 use informer_core::time::{Duration, Time};
-use informer_core::{DynamicObject, Key, Obj, Resource, Uid, Version};
+use informer_core::{DynamicObject, Key, Obj, Object, Resource, Uid, Version};
 use informer_runtime::acknowledged::{ItemOptions, Items};
+use informer_runtime::controller::{ControllerBuilder, Work};
 use informer_runtime::driver::{Drive, IoAction, IoEvent};
 use informer_runtime::events::Events;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
@@ -762,4 +763,38 @@ fn the_longest_span_that_there_is_is_a_wait_that_ends_with_what_it_waits_for() {
             wait.join().unwrap().unwrap();
         }
     });
+}
+
+#[test]
+fn an_owner_that_cannot_be_is_told_with_each_change_that_names_it_and_calls_for_no_key() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let factory = factory_with(FactoryOptions::observed(Arc::new(move |observed| {
+        if let Observed::OwnerScope(_) = observed {
+            hears.lock().push((observed.is_failure(), observed.to_string()));
+        }
+    })));
+    let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+    let nodes: Resource = "nodes".parse().unwrap();
+    let (owners, of_owners) = factory.fed(FedSpec::<DynamicObject>::of(widgets)).unwrap();
+    let (owned, of_owned) = factory.fed(FedSpec::<DynamicObject>::of(nodes.clone())).unwrap();
+    let (core, mut sources) = ControllerBuilder::new(owners).owns(&owned).build(&factory);
+    of_owners.list([], at("0")).unwrap();
+    let node = |version: u32| {
+        let owner =
+            r#"{"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "x", "controller": true}"#;
+        let json = format!(
+            r#"{{"metadata": {{"name": "n", "uid": "u", "resourceVersion": "{version}", "ownerReferences": [{owner}]}}}}"#
+        );
+        Obj::of(DynamicObject::decode(json.as_bytes(), &nodes).unwrap()).unwrap()
+    };
+    of_owned.list([node(1)], at("1")).unwrap();
+    of_owned.apply(Change::Applied(node(2))).unwrap();
+    for source in &mut sources {
+        while source.step() == Step::Delivered {}
+    }
+    let wanted = "the cluster-scoped object n names Widget w as its owner, but a Widget lives in a namespace: let a \
+        cluster-scoped object own it, or name the owner's resource as cluster-scoped if it is";
+    assert_eq!(*heard.lock(), [(true, wanted.to_string()), (true, wanted.to_string())]);
+    assert!(matches!(core.next(), Work::Wait(_, None)), "there is nothing to reconcile");
 }

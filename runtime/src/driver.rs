@@ -54,7 +54,7 @@ use crate::handler::{Channel, Pushed};
 use crate::informer::{Command, InformerSpec, Inner};
 use crate::mutation::Detector;
 use crate::observe::{Observed, random_seed};
-use crate::replaced::{Quiet, Replaced, drop_each, drop_quietly, objects_of};
+use crate::replaced::{Quiet, Replaced, drop_each, drop_quietly};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace::Span;
@@ -487,8 +487,7 @@ impl<T: Send + Sync + 'static> InformerDriver<T> {
                     if let Some(batch) = batch {
                         self.deliver(now, &batch);
                         // Of a list, where no handler waits for it.
-                        let told = batch.into_notifications().into_iter().flatten();
-                        drop_each(told.flat_map(objects_of));
+                        drop_each(batch.into_objects());
                     }
                     committed.dropped.drain(..).for_each(drop_quietly);
                     self.machine.handle(now, Input::Committed(committed.into_receipt()));

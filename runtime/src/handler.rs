@@ -16,7 +16,7 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
-use crate::replaced::{drop_each, drop_told, objects_of};
+use crate::replaced::drop_each;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::informer::HandlerId;
@@ -327,7 +327,7 @@ impl<T> Channel<T> {
         self.shared.changed.notify();
         // Objects, perhaps a snapshot of the whole store: dropped under no lock, and not kept by a registration. A driver
         // that ends has other handlers to close.
-        let _ = guard::call(|| left.dismantle(drop_told));
+        drop_each(left.into_objects());
         if nothing_runs {
             self.shared.finish();
         }
@@ -589,17 +589,11 @@ impl<T> Default for Passed<T> {
 
 impl<T> Drop for Passed<T> {
     fn drop(&mut self) {
-        if let Some(made) = self.made.take() {
-            drop_told(made);
+        if self.made.is_none() && self.walk.is_none() {
+            return; // most steps: no guard is needed
         }
-        let Some(mut walk) = self.walk.take() else { return };
-        if let Some(made) = walk.take_made() {
-            drop_told(made);
-        }
-        // What it walks besides a batch is a snapshot, perhaps the last handle of it.
-        let batch = guard::call(|| walk.into_batch()).ok().flatten();
-        let told = batch.and_then(Batch::into_notifications).into_iter().flatten();
-        drop_each(told.flat_map(objects_of));
+        let made = self.made.take().into_iter().flat_map(Notification::into_objects);
+        drop_each(made.chain(self.walk.take().into_iter().flat_map(Walk::into_objects)));
     }
 }
 

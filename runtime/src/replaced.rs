@@ -40,14 +40,14 @@ impl<T> Replaced<T> {
     pub(crate) fn publish(&mut self, notifications: &mut Vec<Notification<T>>) -> Option<Batch<T>> {
         let batch = self.batches.publish(notifications);
         while let Some(surplus) = self.batches.surplus() {
-            surplus.into_notifications().into_iter().flatten().for_each(drop_told);
+            drop_each(surplus.into_objects());
         }
         batch
     }
 
     /// Where nothing is decoded, this thread drops what all handlers have passed: it has touched these objects last.
     pub(crate) fn drop_passed(&mut self, batches: usize) {
-        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(objects_of)));
+        self.batches.reclaim(LOOKS * batches, |told| drop_each(told.flat_map(Notification::into_objects)));
     }
 
     /// Objects that nobody else holds, at most one for each that `job` will make.
@@ -72,7 +72,7 @@ impl<T> Replaced<T> {
 
     /// Drops all of it.
     pub(crate) fn clear(&mut self) {
-        self.batches.rest(|told| drop_each(told.flat_map(objects_of)));
+        self.batches.rest(|told| drop_each(told.flat_map(Notification::into_objects)));
         self.shorten(0);
     }
 
@@ -90,18 +90,8 @@ fn replaced_by<T>(notification: Notification<T>) -> Option<Obj<T>> {
     replaced
 }
 
-/// Drops what nobody is told of any more, one object after the other: two that panic in one would end the process.
-pub(crate) fn drop_told<T>(notification: Notification<T>) {
-    drop_each(objects_of(notification));
-}
-
-/// Its objects, each a thing of its own to drop.
-pub(crate) fn objects_of<T>(notification: Notification<T>) -> impl Iterator<Item = Obj<T>> {
-    let (object, old) = notification.into_parts();
-    old.into_iter().chain([object])
-}
-
-/// Drops many, each as [`drop_quietly`] does: under one guard, and under another one behind each that panics.
+/// Drops many, each as [`drop_quietly`] does: under one guard, and under another one behind each that panics. What is
+/// dropped must come one by one, as from `into_objects`: two that panic in one would end the process.
 pub(crate) fn drop_each<T>(mut dropped: impl Iterator<Item = T>) {
     while crate::guard::call(|| dropped.by_ref().for_each(drop)).is_err() {}
 }
@@ -171,7 +161,7 @@ mod tests {
             cause: Cause::Watch,
             final_state_known: true,
         };
-        drop_told(deleted());
+        drop_each(deleted().into_objects());
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
         let mut replaced = Replaced::new();
         for _ in 0..2 {

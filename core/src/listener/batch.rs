@@ -32,6 +32,7 @@
 
 use super::Notification;
 use crate::fifo::COMMIT_EVENTS;
+use crate::object::Obj;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::{Drain, Vec};
@@ -56,6 +57,11 @@ impl<T> Batch<T> {
     /// The notifications, if nobody else holds them.
     pub fn into_notifications(self) -> Option<Vec<Notification<T>>> {
         Arc::into_inner(self.0)
+    }
+
+    /// Their objects, if nobody else holds them: for who drops what it has the last handle of one by one.
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        self.into_notifications().into_iter().flatten().flat_map(Notification::into_objects)
     }
 }
 
@@ -147,9 +153,11 @@ impl<T> Batches<T> {
 
     /// Lets go of everything: of what nobody else holds the notifications are given to `each`, and one buffer is left for
     /// the next batch.
-    pub fn rest(&mut self, each: impl FnMut(Drain<'_, Notification<T>>)) {
-        self.reclaim(self.out.len(), each);
-        self.out = VecDeque::new();
+    pub fn rest(&mut self, mut each: impl FnMut(Drain<'_, Notification<T>>)) {
+        self.reclaim(self.out.len(), &mut each);
+        // A handler may have let go of one since it was looked at.
+        let out = core::mem::take(&mut self.out);
+        out.into_iter().filter_map(Batch::into_notifications).for_each(|mut told| each(told.drain(..)));
         self.kept = 0;
         self.spare.truncate(1);
         self.spare.shrink_to_fit();

@@ -111,6 +111,22 @@ impl<T> Notification<T> {
         }
     }
 
+    /// Its objects, each a thing of its own to drop; the old one first.
+    ///
+    /// ```
+    /// use informer_core::listener::{Cause, Notification};
+    /// use informer_core::{Key, Obj, Uid, Version};
+    ///
+    /// let at = |version: &str| Obj::new(Key::new("ns", "a"), Uid::new("u"), Version::new(version), ());
+    /// let updated = Notification::Updated { old: at("1"), new: at("2"), cause: Cause::Watch };
+    /// let versions: Vec<_> = updated.into_objects().map(|object| object.version().to_string()).collect();
+    /// assert_eq!(versions, ["1", "2"]);
+    /// ```
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        let (object, old) = self.into_parts();
+        old.into_iter().chain([object])
+    }
+
     /// True for an update between two incarnations: the object was deleted and made again unseen, and its uid is another
     /// one. Only a handler that asked for [`Recreated::Flagged`](super::Recreated) is told so; for others it is a deletion
     /// and an addition.

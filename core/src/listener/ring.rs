@@ -13,9 +13,9 @@
 
 use super::merge::{Joined, join};
 use super::overflow::{DEFAULT_LIMIT, Overflow};
-use super::walk::{repeated, replayed};
+use super::walk::{objects, repeated, replayed};
 use super::{Batch, Notification, Recreated, Walk};
-use crate::object::{Key, KeyRef};
+use crate::object::{Key, KeyRef, Obj};
 use crate::store::Snapshot;
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -391,16 +391,20 @@ impl<T> Ring<T> {
         taken
     }
 
-    /// Takes a ring apart that nobody will be told of, and gives each notification to `each` of which it has the last
-    /// handle: for who drops them one by one.
-    pub fn dismantle(self, mut each: impl FnMut(Notification<T>)) {
-        for entry in self.entries {
-            match entry {
-                Entry::Batch { batch, .. } => batch.into_notifications().into_iter().flatten().for_each(&mut each),
-                Entry::Change(notification) => each(notification),
-                Entry::Replay(_) | Entry::Resync(_) | Entry::Synced | Entry::Nothing(_) => {}
-            }
-        }
+    /// The objects of which nobody will be told, but for those of batches and snapshots that others hold: for who drops
+    /// what it has the last handle of one by one.
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        self.entries.into_iter().flat_map(|entry| {
+            let (batch, change, snapshot) = match entry {
+                Entry::Batch { batch, .. } => (Some(batch), None, None),
+                Entry::Change(notification) => (None, Some(notification), None),
+                Entry::Replay(Place { snapshot, .. }) | Entry::Resync(Place { snapshot, .. }) => {
+                    (None, None, Some(snapshot))
+                }
+                Entry::Synced | Entry::Nothing(_) => (None, None, None),
+            };
+            objects(batch, change, snapshot)
+        })
     }
 
     /// True if [`pop`](Self::pop) may have something.

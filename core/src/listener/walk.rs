@@ -1,6 +1,7 @@
 //! [`Walk`]: a stretch of a ring that its handler walks without asking the ring for each step.
 
 use super::{Batch, Cause, Notification, Recreated};
+use crate::object::Obj;
 use crate::store::Snapshot;
 use core::fmt;
 use core::slice::from_ref;
@@ -122,18 +123,33 @@ impl<T> Walk<T> {
         Some(self.at)
     }
 
-    /// Takes a notification that is not part of a batch, or made of two of one, so that it can be dropped where its type's panic harms nobody.
+    /// Takes a notification that is not part of a batch, or made of two of one, so that it can be dropped where its type's
+    /// panic harms nobody.
     pub fn take_made(&mut self) -> Option<Notification<T>> {
         self.made.take()
     }
 
-    /// The batch that is walked, if it is one: the same for it.
-    pub fn into_batch(self) -> Option<Batch<T>> {
-        match self.source {
-            Source::Batch(batch) | Source::Flagged(batch) => Some(batch),
-            Source::Replay(_) | Source::Resync(_) | Source::One => None,
-        }
+    /// The objects of what is walked, but for those of a batch or a snapshot that others hold: for who drops what it has
+    /// the last handle of one by one.
+    pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
+        let (batch, snapshot) = match self.source {
+            Source::Batch(batch) | Source::Flagged(batch) => (Some(batch), None),
+            Source::Replay(snapshot) | Source::Resync(snapshot) => (None, Some(snapshot)),
+            Source::One => (None, None),
+        };
+        objects(batch, self.made, snapshot)
     }
+}
+
+/// The objects of what a handler is told from, each a thing of its own to drop.
+pub(super) fn objects<T>(
+    batch: Option<Batch<T>>,
+    made: Option<Notification<T>>,
+    snapshot: Option<Snapshot<T>>,
+) -> impl Iterator<Item = Obj<T>> {
+    let made = made.into_iter().flat_map(Notification::into_objects);
+    let batch = batch.into_iter().flat_map(Batch::into_objects);
+    made.chain(batch).chain(snapshot.into_iter().flat_map(Snapshot::into_objects))
 }
 
 /// The next object of an initial state.

@@ -5,7 +5,7 @@
 
 use crate::object::Obj;
 use alloc::vec::Vec;
-use triomphe::Arc;
+use triomphe::{Arc, UniqueArc};
 
 /// Objects per chunk. 64 pointers are 512 bytes: a copy is cheaper than the clone of a small object, and 100,000
 /// objects make 1,600 counts per snapshot.
@@ -145,12 +145,11 @@ impl<T> Clone for Snapshot<T> {
 
 impl<T> Snapshot<T> {
     /// The objects, but for those that lie in memory which another snapshot or the store shares: for who drops what it has
-    /// the last handle of one by one.
+    /// the last handle of one by one. Of several who do so with snapshots of one instant, one gets each object.
     pub fn into_objects(self) -> impl Iterator<Item = Obj<T>> {
-        self.chunks
-            .into_iter()
-            .filter_map(|chunk| Arc::try_unwrap(chunk).ok())
-            .flat_map(|chunk| chunk.0.into_iter().flatten())
+        // Never to be the last that drops a chunk: its objects would go in one.
+        let chunks = self.chunks.into_iter().filter_map(Arc::into_unique);
+        chunks.flat_map(|chunk| UniqueArc::into_inner(chunk).0.into_iter().flatten())
     }
 
     /// How many objects there are.

@@ -35,7 +35,7 @@ fn set(hook: &Hook, call: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A list that replaces everything: nobody keeps its notifications but the handlers.
-fn relist(hand: &mut Hand, informer: &InformerHandle<Noisy>, version: &str, names: &[&str]) {
+fn relist<T: Send + Sync + 'static>(hand: &mut Hand, informer: &InformerHandle<T>, version: &str, names: &[&str]) {
     informer.refresh();
     hand.tell(IoEvent::Tick);
     let items: Vec<_> = names.iter().map(|name| object(name, version, "")).collect();
@@ -476,4 +476,44 @@ fn a_cache_that_ends_with_its_driver_drops_each_object_though_each_panics() {
     assert_eq!(dropped.load(Ordering::Relaxed), 0);
     drop(hand);
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_handler_that_has_the_last_handle_of_a_whole_state_drops_each_object_though_each_panics() {
+    /// How far the handler comes before it goes.
+    #[derive(Clone, Copy, Debug)]
+    enum Comes {
+        Nowhere,
+        Halfway,
+        ToTheEnd,
+    }
+    for comes in [Comes::Nowhere, Comes::Halfway, Comes::ToTheEnd] {
+        for resync in [None, Some(Duration::from_secs(3_600))] {
+            let dropped = Arc::<AtomicU32>::default();
+            let factory = factory();
+            let informer = factory.informer(throws(&dropped)).unwrap();
+            let mut hand = Hand::take(&factory);
+            hand.list(&["a", "b", "c"]);
+            let mut options = HandlerOptions::default();
+            options.resync = resync;
+            let (registration, mut late) = informer.handler(options, |_: &Notification<_>| {});
+            hand.tell(IoEvent::Tick);
+            if let Some(span) = resync {
+                empty(&mut *late);
+                hand.now = hand.now + span * 2;
+                hand.tell(IoEvent::Tick);
+            }
+            match comes {
+                Comes::Nowhere => {}
+                Comes::Halfway => assert_eq!([late.step(), late.step()], [Step::Delivered; 2]),
+                Comes::ToTheEnd => empty(&mut *late),
+            }
+            // Nobody but the handler has any of them afterwards.
+            relist(&mut hand, &informer, "6", &[]);
+            assert!(informer.lister().is_empty());
+            drop(late);
+            assert!(registration.is_finished(), "{comes:?}, resync {resync:?}");
+            assert_eq!(dropped.load(Ordering::Relaxed), 3, "{comes:?}, resync {resync:?}");
+        }
+    }
 }

@@ -258,7 +258,8 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is an informer of this scope with other options; if the factory was stopped; if it [has no server](Self::offline).
+    /// If there is an informer of this scope with other options; if the factory was stopped; if it
+    /// [has no server](Self::offline).
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
     }
@@ -331,8 +332,8 @@ impl Factory {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, and in one without a time driver: it is built with `enable_time`, or `enable_all`. Nothing has
-    /// started then. Without an IO driver (`enable_io`) informers start, and each request of theirs fails.
+    /// Outside a tokio runtime, and in one without a time driver: it is built with `enable_time`, or `enable_all`.
+    /// Nothing has started then. Without an IO driver (`enable_io`) informers start, and each request of theirs fails.
     #[track_caller]
     pub fn start(&self) {
         let Ok(handle) = Handle::try_current() else {

@@ -84,8 +84,8 @@
 //! # Tasks
 //!
 //! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks:
-//! one per informer, one per request in flight, one per HTTP/2 connection, one while connections of HTTP/1.1 lie idle, one per
-//! handler and worker. The tokio runtime needs its IO and time drivers (`enable_all`); one thread is enough.
+//! one per informer, one per request in flight, one per HTTP/2 connection, one while connections of HTTP/1.1 lie idle,
+//! one per handler and worker. The tokio runtime needs its IO and time drivers (`enable_all`); one thread is enough.
 //!
 //! # Time in tests
 //!

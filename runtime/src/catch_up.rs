@@ -235,7 +235,8 @@ impl<T, R> CatchUp<T, R> {
         }
     }
 
-    /// Waits on a task, for as long as its future is kept: the adapter has the clock, and calls [`late`](Self::late) in the end.
+    /// Waits on a task, for as long as its future is kept: the adapter has the clock, and calls [`late`](Self::late) in
+    /// the end.
     ///
     /// # Errors
     ///

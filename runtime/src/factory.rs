@@ -26,9 +26,10 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
-    /// How many threads may decode large batches beside the driver, or for it if drivers are tasks; 0 for none. By default as
-    /// many as there are other processors, at most seven, and one more if drivers are tasks. They are started when a batch of more than 16 KiB comes, and wait, once there are,
-    /// for the next one. Decoders, transforms and index functions run on them.
+    /// How many threads may decode large batches beside the driver, or for it if drivers are tasks; 0 for none. By
+    /// default as many as there are other processors, at most seven, and one more if drivers are tasks. They are
+    /// started when a batch of more than 16 KiB comes, and wait, once there are, for the next one. Decoders, transforms
+    /// and index functions run on them.
     pub decode_threads: Option<usize>,
     /// The wall clock, in place of the system's: for tests of a suspend. A panic of it counts as no answer.
     pub wall_clock: Option<WallClock>,

@@ -235,8 +235,9 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     ///
     /// With the changes that were not applied, in their order; those before them were. See [`Refusal`].
     pub fn apply_all(&self, changes: impl IntoIterator<Item = Change<T>>) -> Result<(), Refused<Vec<Change<T>>>> {
-        // Whatever the iterator does, it does before this thread has the driver. The memory is not kept for the next call: where
-        // nothing large is allocated for long, glibc merges all that was freed since at once, and the driver stands for that.
+        // Whatever the iterator does, it does before this thread has the driver. The memory is not kept for the next
+        // call: where nothing large is allocated for long, glibc merges all that was freed since at once, and the
+        // driver stands for that.
         let mut changes = changes.into_iter().collect::<Vec<_>>().into_iter();
         let refused = |fed, why| Err(Refused { fed, why });
         let mut turn = match self.seat.wait() {

@@ -64,17 +64,18 @@ pub enum Observed<'a> {
         /// Its version, which is that of its first content.
         version: VersionRef<'a>,
     },
-    /// An informer begins to wait for handlers that are full under `Overflow::Pause`: it takes no event, and its cache stands
-    /// still for everybody. Told once, until it is [`Resumed`](Self::Resumed); for longer than a moment only if a handler is
-    /// stuck or too slow for what comes. [`held_up_by`](crate::informer::InformerHandle::held_up_by) has the names of each moment.
+    /// An informer begins to wait for handlers that are full under `Overflow::Pause`: it takes no event, and its cache
+    /// stands still for everybody. Told once, until it is [`Resumed`](Self::Resumed); for longer than a moment only if
+    /// a handler is stuck or too slow for what comes. [`held_up_by`](crate::informer::InformerHandle::held_up_by) has
+    /// the names of each moment.
     HeldUp {
         /// What the informer reads.
         subject: &'a str,
         /// The names of the handlers that were full when it began.
         handlers: &'a [String],
     },
-    /// An informer that was [held up](Self::HeldUp) goes on: its handlers have room, or those that had none are gone. Not told
-    /// of one that stops instead.
+    /// An informer that was [held up](Self::HeldUp) goes on: its handlers have room, or those that had none are gone.
+    /// Not told of one that stops instead.
     Resumed {
         /// What the informer reads.
         subject: &'a str,
@@ -158,8 +159,9 @@ pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;
 
 /// The driver's clock: the core's [`Time`] counts from its creation.
 ///
-/// It reads what its adapter sleeps by, so that nobody wakes to a time that is not there yet, and sleeps again, and again: the
-/// system's clock for threads, and for tasks that of their runtime ([`AsyncRuntime::now`]), which a test may stop.
+/// It reads what its adapter sleeps by, so that nobody wakes to a time that is not there yet, and sleeps again, and
+/// again: the system's clock for threads, and for tasks that of their runtime ([`AsyncRuntime::now`]), which a test may
+/// stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,

@@ -1065,7 +1065,8 @@ fn handlers_that_come_while_events_come_see_one_unbroken_world() {
     });
 }
 
-/// What an object is called and which version it is follows from the wire (T45), or every change would look like a repeat (T50).
+/// What an object is called and which version it is follows from the wire (T45), or every change would look like a
+/// repeat (T50).
 #[test]
 fn a_transform_that_leaves_nothing_of_the_metadata_renames_nothing_and_hides_no_change() {
     let strips = |_| DynamicObject::decode(br#"{"metadata":{"namespace":"db","name":"other"}}"#, &pods());

@@ -87,7 +87,7 @@ fn second_run(served: &Served, lines: &[String]) -> Result<Vec<String>, Box<dyn 
         _ = tell.send(format!("{what}{note}"));
     });
     factory.start();
-    assert!(registration.wait_synced(std::time::Instant::now() + LONG)?, "the handler was told of everything in time");
+    assert!(registration.wait_synced(LONG)?, "the handler was told of everything in time");
     factory.stop(LONG)?;
     let mut told: Vec<String> = told.try_iter().collect();
     told.sort();

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub(crate) struct Options {
     /// The scenario, as in conformance/scenarios
     file: PathBuf,
-    /// The bare core in virtual time (virtual; virtual-delta-fifo with the other queue), or an adapter in real time (tokio, blocking)
+    /// The bare core in virtual time (virtual; virtual-delta-fifo with the other queue), or an adapter in real time
+    /// (tokio, blocking)
     #[arg(long, default_value = "virtual")]
     runtime: Runtime,
 }

@@ -4,8 +4,9 @@
 //! cargo run --release -p informer-conformance --example conformance -- --runtime tokio [--up-to MS] [FILE…]
 //! ```
 //!
-//! In virtual time all files are played; with `--runtime virtual-delta-fifo`, where the informer has the other queue, all
-//! that do not expect the order of the wire across objects. In real time those that run for at most 5 s of it (`--up-to`), many at once.
+//! In virtual time all files are played; with `--runtime virtual-delta-fifo`, where the informer has the other queue,
+//! all that do not expect the order of the wire across objects. In real time those that run for at most 5 s of it
+//! (`--up-to`), many at once.
 
 use informer_conformance::play::{Runtime, run_file};
 use informer_conformance::scenario::ScenarioFile;

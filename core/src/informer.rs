@@ -508,7 +508,8 @@ impl<T> Informer<T> {
     }
 
     /// [`Fed::changes`] in the memory of earlier ones, if that is back. So an informer that is fed up to
-    /// [`COMMIT_EVENTS`](crate::fifo::COMMIT_EVENTS) changes at a time allocates nothing for them once it has run for a while.
+    /// [`COMMIT_EVENTS`](crate::fifo::COMMIT_EVENTS) changes at a time allocates nothing for them once it has run for a
+    /// while.
     pub fn changes(&mut self, changes: impl IntoIterator<Item = Change<T>>) -> Fed<T> {
         Fed::changes_in(self.queue.take_memory(), changes)
     }

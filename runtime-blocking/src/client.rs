@@ -23,19 +23,18 @@
 //! # Ok::<(), informer_blocking::Error>(())
 //! ```
 
-use crate::factory::instant;
 use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Transport, Watcher};
 use informer_core::{Key, Object, Resource};
 use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Deletion, Preconditions};
 use informer_runtime::fault::Fault;
-use informer_runtime::sync::Arc;
+use informer_runtime::sync::{Arc, deadline};
 use informer_runtime::{Config, Error};
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One cluster. Cheap to clone; clones share idle connections.
 #[derive(Clone)]
@@ -163,7 +162,7 @@ impl Client {
     }
 
     fn answer(&self, call: &mut Call) -> Result<(u16, Vec<u8>), Fault> {
-        let by = instant(self.timeout);
+        let by = deadline(Instant::now(), self.timeout);
         loop {
             let outgoing = call.outgoing(self.config())?;
             let limits = Limits { connect: by, answer: Some(by) };

@@ -11,7 +11,7 @@
 //! then it is left behind, counted no more, and ends by itself when the time for the connect is over; it runs no code
 //! of the user's and delivers nothing.
 
-use crate::factory::{Inner, instant};
+use crate::factory::Inner;
 use crate::http::Wire;
 use crate::socket::Handle;
 use crate::transport::{Limits, Watcher};
@@ -21,8 +21,9 @@ use informer_runtime::factory::Life;
 use informer_runtime::fault::Fault;
 use informer_runtime::guard;
 use informer_runtime::outgoing::Outgoing;
-use informer_runtime::sync::{Arc, Condvar, Mutex};
+use informer_runtime::sync::{Arc, Condvar, Mutex, deadline};
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Bytes of memory that hold what the driver has not taken yet of one connection, beyond which its reader waits.
 pub(crate) const MAX_UNTAKEN: usize = 1024 * 1024;
@@ -156,7 +157,7 @@ impl Reader {
         let transport = &self.inner.client.transport;
         self.inner.core.ask_gate(request).map_err(|error| Fault::refused(&error).because(error))?;
         let outgoing = Outgoing::request(&transport.config, request)?;
-        let limits = Limits { connect: instant(request.connect_within), answer: None };
+        let limits = Limits { connect: deadline(Instant::now(), request.connect_within), answer: None };
         let mut answer = transport.exchange(&outgoing, &limits, self)?;
         self.push(Event::Head(std::mem::take(&mut answer.head)));
         loop {
@@ -249,7 +250,7 @@ mod tests {
     use informer_runtime::http1::BUFFER;
     use informer_runtime::sync::OnceLock;
     use informer_sim::{Served, Server};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
     fn a_thread_that_panics_over_a_request_ends_it_with_the_text_of_the_panic() {

@@ -20,7 +20,7 @@
 //! # Ok::<(), informer_blocking::Error>(())
 //! ```
 
-use crate::factory::{Inner, instant};
+use crate::factory::Inner;
 use crate::informer::{Informer, run_handler};
 use informer_core::controller::{Counts, Mapper, Outcome, Overdue, Predicate, ReconcileError, Verdict};
 use informer_core::queue::Limiter;
@@ -35,6 +35,34 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a controller reconciles and what makes it do so.
+///
+/// To test a reconciler, call it: its [`Context`] can be made by hand.
+///
+/// ```
+/// use informer_blocking::{Context, DynamicObject, Key, Lister, Obj, Object, Outcome, ReconcileError, Resource};
+/// use std::time::Duration;
+///
+/// /// What the controller is started with: `controller.start(reconcile)`.
+/// fn reconcile(key: Key, cx: Context<DynamicObject>) -> Result<Outcome, ReconcileError> {
+///     let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
+///     if !widget.json().contains("\"size\"") {
+///         return Err(ReconcileError::give_up("spec.size is missing"));
+///     }
+///     Ok(Outcome::requeue_after(Duration::from_secs(60)))
+/// }
+///
+/// let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+/// let json = br#"{"metadata": {"namespace": "web", "name": "shop", "uid": "u", "resourceVersion": "1"}, "spec": {}}"#;
+/// let widget = Obj::of(DynamicObject::decode(json, &widgets)?).ok_or("no name")?;
+/// let (shop, gone) = (Key::new("web", "shop"), Key::new("web", "gone"));
+///
+/// let cx = Context::new(Lister::of([widget]));
+/// assert!(reconcile(shop, cx.clone()).unwrap_err().gives_up());
+/// assert_eq!(reconcile(gone, cx.with_attempt(3)), Ok(Outcome::done()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// To test what calls for it, too, feed an informer: see [`Factory::fed`](crate::Factory::fed).
 #[must_use = "a controller does nothing until `start` or `run`"]
 pub struct Controller<T> {
     builder: ControllerBuilder<T>,
@@ -60,6 +88,10 @@ impl<T: Object> Controller<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`](crate::controller_of).
     pub fn owns<U: Object>(self, informer: &Informer<U>) -> Self {
         self.with(|builder| builder.owns(&informer.handle))
     }
@@ -161,7 +193,7 @@ where
             Work::Stop => return,
             Work::Wait(seen, until) => _ = core.signal().wait_past(seen, until),
             Work::Run(run) => {
-                let context = Context::new(core, handle, &run);
+                let context = core.context(handle, &run);
                 let result = guard::call(|| reconcile(run.key().clone(), context));
                 core.finished(run, result.map_or_else(Verdict::Panicked, Verdict::from));
             }
@@ -197,7 +229,7 @@ impl RunningController {
     /// [`Error::StillRunning`] when the time is over; [`Error::WouldDeadlock`] inside a handler or reconciler.
     pub fn wait(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait()")?;
-        self.lives.wait_none(instant(within))
+        self.lives.wait_none(within)
     }
 
     /// True if its workers have ended: after a [`stop`](Self::stop) or its factory's, and after the last

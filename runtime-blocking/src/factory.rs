@@ -20,7 +20,7 @@ use informer_runtime::roster::Leased;
 use informer_runtime::sync::{Arc, Mutex, Weak};
 use informer_runtime::{Error, Lagging};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The informers of one cluster, each resource and scope once. Cheap to clone; when the last clone is dropped,
 /// everything stops by itself. Informers, listers and registrations do not keep it running.
@@ -297,7 +297,7 @@ impl Factory {
     /// [`Error::NotSynced`] names the informers that lag, and why; at once if one was not started.
     /// [`Error::WouldDeadlock`] inside a handler or reconciler; [`Error::Stopped`] if the factory was stopped.
     pub fn synced(&self, within: Duration) -> Result<(), Error> {
-        self.inner.core.wait_synced(instant(within))
+        self.inner.core.wait_synced(within)
     }
 
     /// The informers that have no complete list yet or whose driver died, and why.
@@ -315,7 +315,7 @@ impl Factory {
     pub fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.request_stop();
-        self.inner.core.lives().wait_none(instant(within))
+        self.inner.core.lives().wait_none(within)
     }
 
     /// Asks everything to stop, and does not wait. May be called anywhere.
@@ -344,12 +344,6 @@ impl Factory {
     pub fn hold(&self, held: bool) {
         self.inner.core.hold(held);
     }
-}
-
-/// The end of a span that starts now. One that no clock can hold is as good as a year.
-pub(crate) fn instant(within: Duration) -> Instant {
-    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-    Instant::now() + within.min(YEAR)
 }
 
 impl fmt::Debug for Factory {

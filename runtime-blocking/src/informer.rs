@@ -1,6 +1,6 @@
 //! [`Informer`]: a cache, its indexes and its handlers, each handler on a thread of its own.
 
-use crate::factory::{Inner, instant};
+use crate::factory::Inner;
 use informer_core::listener::Notification;
 use informer_core::store::Seen;
 use informer_core::{Key, Obj, Version};
@@ -143,7 +143,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// [`Error::Behind`] says what the cache has come to, and why waiting on is of no use, or that the time is over.
     pub fn at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
-        self.handle.wait_at_least_until(version, instant(within))
+        self.handle.wait_at_least(version, within)
     }
 
     /// Waits until the cache has the object of `key` at `version` or a later one, or stands for one, at most for `within`.
@@ -153,7 +153,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     ///
     /// As [`at_least`](Self::at_least).
     pub fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
-        self.handle.wait_for_until(key, version, instant(within))
+        self.handle.wait_for(key, version, within)
     }
 
     /// Stops this informer alone, as [`request_stop`](InformerHandle::request_stop) does, and waits at most for `within`
@@ -166,7 +166,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
     pub fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.handle.request_stop();
-        self.handle.lives().wait_none(instant(within))
+        self.handle.lives().wait_none(within)
     }
 }
 

@@ -29,6 +29,7 @@
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | a cache of your own objects, or a test without a server | [`Factory::fed`], of a [`Factory::offline`] |
+//! | to test a reconciler alone | [`Context::new`], with [`Lister::of`] |
 //! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
 //! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by), [`Observed::HeldUp`] |
 //! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |

@@ -40,6 +40,37 @@ use tokio::time::timeout_at;
 /// assert_eq!(running.counts().panics, 0);
 /// # }
 /// ```
+///
+/// To test a reconciler, call it: its [`Context`] can be made by hand.
+///
+/// ```
+/// use informer_tokio::{Context, DynamicObject, Key, Lister, Obj, Object, Outcome, ReconcileError};
+/// use std::time::Duration;
+///
+/// /// What the controller is started with: `controller.start(reconcile)`.
+/// async fn reconcile(key: Key, cx: Context<DynamicObject>) -> Result<Outcome, ReconcileError> {
+///     let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
+///     if !widget.json().contains("\"size\"") {
+///         return Err(ReconcileError::give_up("spec.size is missing"));
+///     }
+///     Ok(Outcome::requeue_after(Duration::from_secs(60)))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let widgets = informer_tokio::Resource::namespaced("example.com", "v1", "widgets", "Widget");
+/// let json = br#"{"metadata": {"namespace": "web", "name": "shop", "uid": "u", "resourceVersion": "1"}, "spec": {}}"#;
+/// let widget = Obj::of(DynamicObject::decode(json, &widgets)?).ok_or("no name")?;
+/// let (shop, gone) = (Key::new("web", "shop"), Key::new("web", "gone"));
+///
+/// let cx = Context::new(Lister::of([widget]));
+/// assert!(reconcile(shop, cx.clone()).await.unwrap_err().gives_up());
+/// assert_eq!(reconcile(gone, cx.with_attempt(3)).await, Ok(Outcome::done()));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// To test what calls for it, too, feed an informer: see [`Factory::fed`](crate::Factory::fed).
 pub struct Controller<T> {
     builder: ControllerBuilder<T>,
     primary: InformerHandle<T>,
@@ -61,7 +92,12 @@ impl<T: Object> Controller<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`](crate::controller_of).
     #[must_use]
+    #[track_caller]
     pub fn owns<U: Object>(mut self, informer: &Informer<U>) -> Self {
         self.builder = self.builder.owns(informer);
         self
@@ -172,7 +208,7 @@ where
     loop {
         match core.next() {
             Work::Run(run) => {
-                let context = Context::new(&core, &primary, &run);
+                let context = core.context(&primary, &run);
                 let outcome = match (guard::call(|| reconcile(run.key().clone(), context)), core.until(&run)) {
                     (Err(text), _) => Ok(Err(text)),
                     (Ok(future), None) => Ok(guard::guarded(future).await),

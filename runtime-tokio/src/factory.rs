@@ -8,8 +8,9 @@ use informer_runtime::controller::ControllerCore;
 use informer_runtime::factory::{FactoryCore, FactoryOptions, Life, Lives};
 use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::informer::{HandlerLoop, InformerSpec, Step};
+use informer_runtime::observe::AsyncRuntime;
 use informer_runtime::roster::Leased;
-use informer_runtime::sync::{Arc, Mutex, Weak};
+use informer_runtime::sync::{Arc, Mutex, Weak, deadline};
 use informer_runtime::{Error, Lagging, guard};
 use std::fmt;
 use std::future::Future;
@@ -166,9 +167,9 @@ fn burst(mut handler: Box<dyn HandlerLoop>) -> Option<(Box<dyn HandlerLoop>, Opt
     Some((handler, None))
 }
 
-/// Blocking waits are refused wherever a runtime could be held up by them.
+/// Blocking waits are refused wherever a runtime could be held up by them, and time is what tokio's timers go by.
 fn in_tokio(mut options: FactoryOptions) -> FactoryOptions {
-    options.in_async_runtime = Some(|| Handle::try_current().is_ok());
+    options.async_runtime = Some(AsyncRuntime { is_here: || Handle::try_current().is_ok(), now });
     options
 }
 
@@ -257,7 +258,8 @@ impl Factory {
     ///
     /// # Errors
     ///
-    /// If there is an informer of this scope with other options; if the factory was stopped; if it [has no server](Self::offline).
+    /// If there is an informer of this scope with other options; if the factory was stopped; if it
+    /// [has no server](Self::offline).
     pub fn try_informer<T: Send + Sync + 'static>(&self, spec: InformerSpec<T>) -> Result<Informer<T>, Error> {
         Ok(Informer::new(self.inner().core.informer(spec)?, Arc::clone(self.inner())))
     }
@@ -330,8 +332,8 @@ impl Factory {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, and in one without a time driver: it is built with `enable_time`, or `enable_all`. Nothing has
-    /// started then. Without an IO driver (`enable_io`) informers start, and each request of theirs fails.
+    /// Outside a tokio runtime, and in one without a time driver: it is built with `enable_time`, or `enable_all`.
+    /// Nothing has started then. Without an IO driver (`enable_io`) informers start, and each request of theirs fails.
     #[track_caller]
     pub fn start(&self) {
         let Ok(handle) = Handle::try_current() else {
@@ -370,7 +372,7 @@ impl Factory {
     pub async fn synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
         let core = &self.inner().core;
-        let until = deadline(within);
+        let until = until(within);
         loop {
             let Some(seen) = core.check_synced()? else { return Ok(()) };
             if timeout_at(until, core.changed().past(seen)).await.is_err() {
@@ -398,7 +400,7 @@ impl Factory {
     pub async fn stop(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("stop()")?;
         self.request_stop();
-        let until = deadline(within);
+        let until = until(within);
         wait_none(self.inner().core.lives(), within).await?;
         // The tasks of HTTP/2 connections belong to the client, and end when their last stream is gone.
         timeout_at(until, self.inner().client.connector().closed()).await.map_err(|_| Error::StillRunning(1))
@@ -433,14 +435,19 @@ impl fmt::Debug for Factory {
     }
 }
 
-/// Some 30 years are as good as for ever, and all that tokio's clock takes.
-pub(crate) fn deadline(within: Duration) -> Instant {
-    Instant::now() + within.min(Duration::from_secs(1_000_000_000))
+/// As tokio has it, whose clock a test may stop.
+pub(crate) fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+/// The end of a wait that begins now, for tokio's timers.
+pub(crate) fn until(within: Duration) -> Instant {
+    deadline(now(), within).into()
 }
 
 /// Waits until nobody lives.
 pub(crate) async fn wait_none(lives: &Lives, within: Duration) -> Result<(), Error> {
-    let until = deadline(within);
+    let until = until(within);
     loop {
         let seen = lives.signal().generation();
         match lives.count() {

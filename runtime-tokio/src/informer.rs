@@ -1,6 +1,6 @@
 //! [`Informer`]: a cache with handlers.
 
-use crate::factory::{Inner, deadline, wait_none};
+use crate::factory::{Inner, until, wait_none};
 use crate::items::ItemStream;
 use informer_core::listener::Notification;
 use informer_core::store::Seen;
@@ -235,7 +235,7 @@ impl<T> fmt::Debug for Informer<T> {
 }
 
 async fn reach<T, R>(mut catch_up: CatchUp<T, R>, within: Duration) -> Result<R, Error> {
-    match timeout_at(deadline(within), catch_up.found()).await {
+    match timeout_at(until(within), catch_up.found()).await {
         Ok(found) => found,
         Err(_) => catch_up.late(),
     }

@@ -29,6 +29,7 @@
 //! | to read what you wrote | [`Informer::at_least`], [`wait_for`](Informer::wait_for), [`own_writes`](InformerHandle::own_writes) |
 //! | a part of the objects | [`InformerSpec`] with [`Factory::informer_with`] |
 //! | a cache of your own objects, or a test without a server | [`Factory::fed`], of a [`Factory::offline`] |
+//! | to test a reconciler alone | [`Context::new`], with [`Lister::of`] |
 //! | to begin with the state of an earlier run | [`saved`](InformerHandle::saved), then [`InformerSpec::read_saved`] and [`preloaded`](InformerSpec::preloaded) |
 //! | to know why a cache stands still | [`degraded_since`](InformerHandle::degraded_since), [`last_failure`](InformerHandle::last_failure), [`held_up_by`](InformerHandle::held_up_by), [`Observed::HeldUp`] |
 //! | to be told of a recreation as one change | [`HandlerOptions::with_recreated`] |
@@ -83,8 +84,47 @@
 //! # Tasks
 //!
 //! Everything that decides is in [`core`] and [`runtime`](mod@runtime); this crate adds sockets, the clock and tasks:
-//! one per informer, one per request in flight, one per HTTP/2 connection, one while connections of HTTP/1.1 lie idle, one per
-//! handler and worker. The tokio runtime needs its IO and time drivers (`enable_all`); one thread is enough.
+//! one per informer, one per request in flight, one per HTTP/2 connection, one while connections of HTTP/1.1 lie idle,
+//! one per handler and worker. The tokio runtime needs its IO and time drivers (`enable_all`); one thread is enough.
+//!
+//! # Time in tests
+//!
+//! All delays, and the instants that are given out, such as [`Context::deadline`], go by the clock of tokio's timers. On one
+//! that is paused, an hour passes when every task waits:
+//!
+//! ```
+//! use informer_tokio::{Controller, DynamicObject, Factory, FedSpec, Obj, Object, Outcome, Resource, Version};
+//! use std::time::Duration;
+//! use tokio::time::Instant;
+//!
+//! const HOUR: Duration = Duration::from_secs(3600);
+//!
+//! # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+//! // #[tokio::test(start_paused = true)]
+//! let factory = Factory::offline();
+//! let pods: Resource = "pods".parse()?;
+//! let pod = br#"{"metadata": {"namespace": "web", "name": "a", "uid": "u", "resourceVersion": "1"}}"#;
+//! let pod = Obj::of(DynamicObject::decode(pod, &pods)?).ok_or("no name")?;
+//! let (informer, feeder) = factory.fed(FedSpec::<DynamicObject>::of(pods))?;
+//! let (tell, mut runs) = tokio::sync::mpsc::unbounded_channel();
+//! let running = Controller::new(informer).start(move |_key, _cx| {
+//!     let told = tell.send(Instant::now());
+//!     async move { told.map(|()| Outcome::requeue_after(HOUR)).map_err(Into::into) }
+//! });
+//! factory.start();
+//! feeder.list([pod], Version::new("1"))?;
+//! let first = runs.recv().await.ok_or("stopped")?;
+//! let second = runs.recv().await.ok_or("stopped")?; // at once, for who looks at a real clock
+//! assert!(second - first >= HOUR);
+//! # drop(running);
+//! # Ok(())
+//! # }
+//! # let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+//! # paused.block_on(test()).unwrap();
+//! ```
+//!
+//! A server does not go by that clock: while its answer is on the way, every task may wait, and the time for it is over at
+//! once. So such tests feed their informers.
 #![forbid(unsafe_code)]
 
 mod client;

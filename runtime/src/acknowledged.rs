@@ -28,7 +28,7 @@ use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::replaced::drop_quietly;
-use crate::sync::{Arc, Mutex, Signal};
+use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{Counts, Verdict};
 use informer_core::queue::{Limiter, QueueConfig};
@@ -344,7 +344,7 @@ impl<T: Send + Sync + 'static> Items<T> {
 
     /// The next item, waiting for it at most for `within`. `None` if none came, or if there will be none any more.
     pub fn next_within(&mut self, within: Duration) -> Option<Item<T>> {
-        self.wait(Instant::now().checked_add(within))
+        self.wait(Some(deadline(Instant::now(), within)))
     }
 
     /// Its counters, and how it stands.

@@ -20,13 +20,13 @@ use crate::guard;
 use crate::guard::section::Level;
 use crate::informer::{InformerHandle, Inner};
 use crate::lister::Lister;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, deadline};
 use informer_core::reflector::Failure;
 use informer_core::store::{Goal, Seen, Store, Unreachable};
 use informer_core::{Key, Version};
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A cache did not come to a version that was waited for.
 #[derive(Clone, Debug)]
@@ -133,26 +133,26 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         CatchUp::new(&self.0, wanted, Box::new(move |store| goal.seen(store, &key)))
     }
 
-    /// Waits on this thread until the cache stands for `version` or a later one, and gives its lister: what it reads is at
-    /// least as new.
+    /// Waits on this thread, at most for `within`, until the cache stands for `version` or a later one, and gives its lister:
+    /// what it reads is at least as new.
     ///
     /// # Errors
     ///
-    /// [`Error::Behind`] says what it has come to, and why it is of no use to wait on, or that the deadline passed.
+    /// [`Error::Behind`] says what it has come to, and why it is of no use to wait on, or that the time is over.
     /// [`Error::WouldDeadlock`] on a thread of an asynchronous runtime, and inside code that an informer waits for.
-    pub fn wait_at_least_until(&self, version: &Version, deadline: Instant) -> Result<Lister<T>, Error> {
-        self.catch_up_to(version).wait(deadline)?;
+    pub fn wait_at_least(&self, version: &Version, within: Duration) -> Result<Lister<T>, Error> {
+        self.catch_up_to(version).wait(within)?;
         Ok(self.lister())
     }
 
-    /// Waits on this thread until the cache has the object of `key` at `version` or a later one, or stands for one: then
-    /// the object may be gone, and [`Seen`] says so.
+    /// Waits on this thread, at most for `within`, until the cache has the object of `key` at `version` or a later one, or
+    /// stands for one: then the object may be gone, and [`Seen`] says so.
     ///
     /// # Errors
     ///
-    /// As [`wait_at_least_until`](Self::wait_at_least_until).
-    pub fn wait_for_until(&self, key: &Key, version: &Version, deadline: Instant) -> Result<Seen<T>, Error> {
-        self.catch_up_with(key, version).wait(deadline)
+    /// As [`wait_at_least`](Self::wait_at_least).
+    pub fn wait_for(&self, key: &Key, version: &Version, within: Duration) -> Result<Seen<T>, Error> {
+        self.catch_up_with(key, version).wait(within)
     }
 }
 
@@ -212,16 +212,17 @@ impl<T, R> CatchUp<T, R> {
         }))
     }
 
-    /// Waits on this thread.
+    /// Waits on this thread, at most for `within`.
     ///
     /// # Errors
     ///
-    /// As [`InformerHandle::wait_at_least_until`].
-    pub fn wait(mut self, deadline: Instant) -> Result<R, Error> {
+    /// As [`InformerHandle::wait_at_least`].
+    pub fn wait(mut self, within: Duration) -> Result<R, Error> {
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where at_least() and wait_for() can be awaited";
             return Err(Error::WouldDeadlock { what: "a blocking wait for a version", place: place.into() });
         }
+        let deadline = deadline(Instant::now(), within);
         loop {
             match self.check()? {
                 Ok(found) => return Ok(found),
@@ -234,7 +235,8 @@ impl<T, R> CatchUp<T, R> {
         }
     }
 
-    /// Waits on a task. Without a deadline: the adapter has the clock, and calls [`late`](Self::late) in the end.
+    /// Waits on a task, for as long as its future is kept: the adapter has the clock, and calls [`late`](Self::late) in
+    /// the end.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex, Signal};
+use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::controller::{
     Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Overdue, Predicate, Run, Verdict, any, controller_of,
     itself,
@@ -21,14 +21,12 @@ use informer_core::listener::Notification;
 use informer_core::queue::Limiter;
 use informer_core::time::Duration;
 use informer_core::{Key, Obj, Object};
+use std::fmt;
 use std::time::Instant;
 
 /// Whoever tells of overdue runs does not look more often than this if none is under way: nothing that a person reads is
 /// worth more.
 const LEAST_LOOK: Duration = Duration::from_millis(100);
-
-/// And at least once a day, so that no sum with the clock is beyond what that can hold.
-const WITHOUT_A_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Box<dyn FnOnce(&Arc<ControllerCore>) -> (Registration, Box<dyn HandlerLoop>) + Send>;
 
@@ -64,9 +62,14 @@ impl<T: Object> ControllerBuilder<T> {
     }
 
     /// Changes of objects that an object of this controller's type owns call for their owner.
+    ///
+    /// # Panics
+    ///
+    /// If the kind of this controller's own objects is not known: see [`controller_of`].
+    #[track_caller]
     pub fn owns<U: Object>(self, informer: &InformerHandle<U>) -> Self {
-        let owner = self.primary.resource().clone();
-        self.watches(informer, controller_of(owner))
+        let owner = controller_of(self.primary.resource());
+        self.watches(informer, owner)
     }
 
     /// Changes of other objects call for the keys that `mapper` names.
@@ -144,8 +147,11 @@ fn source<U: Object>(
         if predicate.passes(notification) {
             let mut keys = Keys::default();
             mapper.map(notification, &mut keys);
-            for key in keys.as_slice() {
-                core.enqueue(key.clone());
+            for fault in keys.faults() {
+                tell(core.observer.as_ref(), &Observed::OwnerScope(fault));
+            }
+            for key in keys {
+                core.enqueue(key);
             }
         }
     })
@@ -255,6 +261,11 @@ impl ControllerCore {
         run.deadline().and_then(|deadline| self.clock.at(deadline))
     }
 
+    /// What the reconciler of the objects of `informer` is given for a run.
+    pub fn context<T: Send + Sync + 'static>(&self, informer: &InformerHandle<T>, run: &Run) -> Context<T> {
+        Context { lister: informer.lister(), attempt: run.attempt(), deadline: self.until(run) }
+    }
+
     /// True if somebody is to [watch](Self::watch) over the deadline beside the workers, which may all be taken.
     pub fn has_deadline(&self) -> bool {
         self.deadline.is_some()
@@ -270,9 +281,9 @@ impl ControllerCore {
             return None;
         }
         // What starts after this look has all of the deadline before it: no start has to wake whoever looks.
-        let within = self.deadline.unwrap_or(Duration::MAX).clamp(LEAST_LOOK, WITHOUT_A_LOOK);
+        let within = self.deadline.unwrap_or(Duration::MAX).max(LEAST_LOOK);
         let due = machine.overdue_deadline().and_then(|deadline| self.clock.instant(deadline));
-        let next = Instant::now() + within;
+        let next = deadline(self.clock.instant_now(), within);
         Some((seen, due.map_or(next, |due| due.min(next))))
     }
 
@@ -319,6 +330,42 @@ impl ControllerCore {
 }
 
 /// What a reconciler is given beside the key.
+///
+/// A reconciler is a function of the two, so a test calls it as one, with a context [of its own](Self::new):
+///
+/// ```
+/// use informer_core::controller::{Outcome, ReconcileError};
+/// use informer_core::time::Duration;
+/// use informer_core::{Key, Obj, Uid, Version};
+/// use informer_runtime::controller::Context;
+/// use informer_runtime::lister::Lister;
+///
+/// struct Widget {
+///     size: u32,
+/// }
+///
+/// /// What a controller is started with: `controller.start(reconcile)`.
+/// fn reconcile(key: Key, cx: Context<Widget>) -> Result<Outcome, ReconcileError> {
+///     let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
+///     match widget.size {
+///         0 => Err(ReconcileError::give_up("spec.size is 0")),
+///         size if size > 9 && cx.attempt() < 3 => Err("too large for now".into()),
+///         _ => Ok(Outcome::requeue_after(Duration::from_secs(60))),
+///     }
+/// }
+///
+/// let widget = |name: &str, size: u32| Obj::new(Key::new("web", name), Uid::new(name), Version::new("1"), Widget { size });
+/// let cx = Context::new(Lister::of([widget("none", 0), widget("large", 10)]));
+///
+/// assert_eq!(reconcile(Key::new("web", "gone"), cx.clone()), Ok(Outcome::done()));
+/// assert!(reconcile(Key::new("web", "none"), cx.clone()).unwrap_err().gives_up());
+/// let large = Key::new("web", "large");
+/// assert_eq!(reconcile(large.clone(), cx.clone()).unwrap_err().message(), "too large for now");
+/// let third = reconcile(large, cx.with_attempt(3));
+/// assert_eq!(third, Ok(Outcome::requeue_after(Duration::from_secs(60))));
+/// ```
+///
+/// What calls for which key, and how runs are spaced, is the controller's part, which [a fed informer](crate::feeder) tests.
 pub struct Context<T> {
     lister: Lister<T>,
     attempt: u32,
@@ -332,9 +379,30 @@ impl<T> Clone for Context<T> {
 }
 
 impl<T: Send + Sync + 'static> Context<T> {
-    /// For an adapter's worker.
-    pub fn new(core: &ControllerCore, informer: &InformerHandle<T>, run: &Run) -> Self {
-        Context { lister: informer.lister(), attempt: run.attempt(), deadline: core.until(run) }
+    /// A context for a call by hand: of a first attempt, without a deadline. `lister` is one [of given objects](Lister::of),
+    /// or that of an informer.
+    pub fn new(lister: Lister<T>) -> Self {
+        Context { lister, attempt: 1, deadline: None }
+    }
+
+    /// As of the attempt of this number.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0: the first attempt has the number 1.
+    #[must_use]
+    #[track_caller]
+    pub fn with_attempt(mut self, attempt: u32) -> Self {
+        assert!(attempt > 0, "attempts of a reconcile count from 1: there is none of number 0");
+        self.attempt = attempt;
+        self
+    }
+
+    /// With a deadline, as of a controller that has one.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
     }
 
     /// The object as the cache has it; `None` if it is gone.
@@ -356,5 +424,47 @@ impl<T: Send + Sync + 'static> Context<T> {
     /// threads nothing else ends it.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+}
+
+impl<T> fmt::Debug for Context<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt {}, with a {:?}", self.attempt, self.lister)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informer_core::{Uid, Version};
+
+    fn light(name: &str, version: &str, on: bool) -> Obj<bool> {
+        Obj::new(Key::new("hall", name), Uid::new(name), Version::new(version), on)
+    }
+
+    #[test]
+    fn a_context_made_by_hand_has_the_objects_the_attempt_and_the_deadline_that_it_is_given() {
+        let cx = Context::new(Lister::of([light("a", "1", false), light("b", "2", false), light("a", "3", true)]));
+        assert_eq!((cx.attempt(), cx.deadline()), (1, None), "a first attempt without a deadline");
+        let (a, gone) = (Key::new("hall", "a"), Key::new("hall", "c"));
+        assert!(
+            cx.get(&a).is_some_and(|light| *light && light.version().as_str() == "3"),
+            "the last one of a key counts"
+        );
+        assert!(cx.get(&gone).is_none());
+        assert_eq!((cx.lister().len(), cx.lister().version().as_str()), (2, ""));
+        assert_eq!(format!("{cx:?}"), "attempt 1, with a lister of 2 objects");
+
+        let until = Instant::now();
+        let later = cx.clone().with_attempt(7).with_deadline(until);
+        assert_eq!((later.attempt(), later.deadline()), (7, Some(until)));
+        assert!(later.get(&a).is_some());
+        assert_eq!((cx.attempt(), cx.deadline()), (1, None), "a clone is another one");
+    }
+
+    #[test]
+    #[should_panic(expected = "attempts of a reconcile count from 1")]
+    fn there_is_no_attempt_of_number_0() {
+        drop(Context::new(Lister::<bool>::of([])).with_attempt(0));
     }
 }

@@ -1,6 +1,6 @@
 //! [`Events`]: what a handler would be told, for a loop of one's own; [`filtered`]: a handler that sees some objects.
 //!
-//! An [`Events`] blocks the thread that asks it; with the feature `async` an [`EventStream`] does the same for a task of
+//! An [`Events`] blocks the thread that asks it; with the feature `async` an `EventStream` does the same for a task of
 //! any executor. Both are a handler in every other way: they have a [`Registration`], the options of one, a place in the
 //! informer's order, and dropping them removes it. They end when they are removed or the informer stops.
 //!
@@ -43,9 +43,9 @@ use crate::guard;
 use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observed, Observer, random_seed, tell};
-use crate::sync::Arc;
 #[cfg(feature = "async")]
 use crate::sync::Place;
+use crate::sync::{Arc, deadline};
 use informer_core::Obj;
 use informer_core::filter::Filter;
 use informer_core::listener::{Delivery, Notification};
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// What comes out of an [`Events`] or [`EventStream`]: notifications alone, or the end of the initial state as well.
+/// What comes out of an [`Events`] or `EventStream`: notifications alone, or the end of the initial state as well.
 pub trait Event<T>: sealed::Event<T> {}
 
 impl<T> Event<T> for Notification<T> {}
@@ -221,7 +221,7 @@ impl<T: Send + Sync + 'static> Events<T> {
 impl<T, E: Event<T>> Events<T, E> {
     /// The next event, waiting for it at most for `within`. `None` if none came, or if there will be none any more.
     pub fn next_within(&mut self, within: Duration) -> Option<E> {
-        self.wait(Instant::now().checked_add(within))
+        self.wait(Some(deadline(Instant::now(), within)))
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> Option<E> {

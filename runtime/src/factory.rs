@@ -7,14 +7,14 @@ use crate::feeder::{FedSpec, Feeder};
 use crate::guard;
 use crate::helpers::Helpers;
 use crate::informer::{InformerHandle, InformerSpec, Status};
-use crate::observe::{Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
+use crate::observe::{AsyncRuntime, Clock, Gate, Observed, Observer, WallClock, random_seed, system_wall_clock, tell};
 use crate::roster::{Lease, Roster};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Signal};
+use crate::sync::{Arc, Signal, deadline};
 use informer_core::factory::Scope;
 use informer_core::wire::Request;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Options of a factory.
 #[derive(Clone, Default)]
@@ -26,16 +26,16 @@ pub struct FactoryOptions {
     pub gate: Option<Gate>,
     /// Drives all jitter: for tests that must repeat. Random by default.
     pub seed: Option<u64>,
-    /// How many threads may decode large batches beside the driver, or for it if drivers are tasks; 0 for none. By default as
-    /// many as there are other processors, at most seven, and one more if drivers are tasks. They are started when a batch of more than 16 KiB comes, and wait, once there are,
-    /// for the next one. Decoders, transforms and index functions run on them.
+    /// How many threads may decode large batches beside the driver, or for it if drivers are tasks; 0 for none. By
+    /// default as many as there are other processors, at most seven, and one more if drivers are tasks. They are
+    /// started when a batch of more than 16 KiB comes, and wait, once there are, for the next one. Decoders, transforms
+    /// and index functions run on them.
     pub decode_threads: Option<usize>,
     /// The wall clock, in place of the system's: for tests of a suspend. A panic of it counts as no answer.
     pub wall_clock: Option<WallClock>,
-    /// Says whether the calling thread belongs to an asynchronous runtime, where a blocking wait would hold up the very
-    /// tasks that it waits for. For adapters.
+    /// The asynchronous runtime whose tasks drive the informers. For adapters.
     #[doc(hidden)]
-    pub in_async_runtime: Option<fn() -> bool>,
+    pub async_runtime: Option<AsyncRuntime>,
 }
 
 impl FactoryOptions {
@@ -86,20 +86,20 @@ impl FactoryCore {
     /// A factory that has started nothing.
     pub fn new(config: Config, options: FactoryOptions) -> Self {
         let lives = Arc::new(Lives::default());
-        let of_tasks = options.in_async_runtime.is_some();
+        let of_tasks = options.async_runtime.is_some();
         let helpers = options.decode_threads.unwrap_or_else(|| Helpers::by_default(of_tasks));
         let make = if of_tasks { Helpers::of_tasks } else { Helpers::new };
         let core = FactoryCore {
             config,
             shared: Arc::new(Shared {
-                clock: Clock::start(),
+                clock: options.async_runtime.map_or_else(Clock::start, |tasks| Clock::reading(tasks.now)),
                 wake: Signal::new(),
                 changed: Arc::new(Signal::new()),
                 observer: options.observer,
                 seed: options.seed.unwrap_or_else(random_seed),
                 fixed_seed: options.seed,
                 wall_clock: options.wall_clock.unwrap_or_else(|| Arc::new(system_wall_clock)),
-                in_async_runtime: options.in_async_runtime,
+                in_async_runtime: options.async_runtime.map(|tasks| tasks.is_here),
                 helpers: Arc::new(make(helpers, Arc::clone(&lives))),
             }),
             gate: options.gate,
@@ -237,13 +237,14 @@ impl FactoryCore {
         &self.shared.changed
     }
 
-    /// Waits on this thread until all informers have their first list.
+    /// Waits on this thread until all informers have their first list, at most for `within`.
     ///
     /// # Errors
     ///
-    /// As [`check_synced`](Self::check_synced); when the deadline passes, which informers lag and why.
-    pub fn wait_synced(&self, deadline: Instant) -> Result<(), Error> {
+    /// As [`check_synced`](Self::check_synced); when the time is over, which informers lag and why.
+    pub fn wait_synced(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("synced()")?;
+        let deadline = deadline(Instant::now(), within);
         loop {
             let Some(seen) = self.check_synced()? else { return Ok(()) };
             if !self.shared.changed.wait_past(seen, Some(deadline)) && Instant::now() >= deadline {
@@ -305,12 +306,13 @@ impl Lives {
         &self.signal
     }
 
-    /// Waits on this thread until none lives.
+    /// Waits on this thread until none lives, at most for `within`.
     ///
     /// # Errors
     ///
-    /// [`Error::StillRunning`] at the deadline.
-    pub fn wait_none(&self, deadline: Instant) -> Result<(), Error> {
+    /// [`Error::StillRunning`] when the time is over.
+    pub fn wait_none(&self, within: Duration) -> Result<(), Error> {
+        let deadline = deadline(Instant::now(), within);
         loop {
             let seen = self.signal.generation();
             match self.count() {

@@ -63,7 +63,7 @@ use crate::informer::{InformerHandle, InformerSpec, Inner};
 use crate::mutation::MutationCheck;
 use crate::replaced::Quiet;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, deadline};
 use informer_core::decode::Codec;
 use informer_core::fed::{Change, Fed};
 use informer_core::fifo::{COMMIT_EVENTS, QueueKind};
@@ -235,8 +235,9 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     ///
     /// With the changes that were not applied, in their order; those before them were. See [`Refusal`].
     pub fn apply_all(&self, changes: impl IntoIterator<Item = Change<T>>) -> Result<(), Refused<Vec<Change<T>>>> {
-        // Whatever the iterator does, it does before this thread has the driver. The memory is not kept for the next call: where
-        // nothing large is allocated for long, glibc merges all that was freed since at once, and the driver stands for that.
+        // Whatever the iterator does, it does before this thread has the driver. The memory is not kept for the next
+        // call: where nothing large is allocated for long, glibc merges all that was freed since at once, and the
+        // driver stands for that.
         let mut changes = changes.into_iter().collect::<Vec<_>>().into_iter();
         let refused = |fed, why| Err(Refused { fed, why });
         let mut turn = match self.seat.wait() {
@@ -262,19 +263,20 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         InformerHandle(Arc::clone(&self.inner))
     }
 
-    /// Waits on this thread until no handler is full, the informer has stopped, or the deadline has passed; whether the
-    /// next call is taken is seen there.
+    /// Waits on this thread until no handler is full, or the informer has stopped, at most for `within`; whether the next
+    /// call is taken is seen there.
     ///
     /// # Errors
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler, which may be the one that is full, and inside an
-    /// asynchronous runtime, where [`room`](Self::room) can be awaited.
-    pub fn wait_room(&self, deadline: Instant) -> Result<(), Error> {
+    /// asynchronous runtime, where `room()` can be awaited.
+    pub fn wait_room(&self, within: Duration) -> Result<(), Error> {
         guard::refuse_inside("wait_room()")?;
         if self.inner.in_async_runtime() {
             let place = "an asynchronous runtime, where room() can be awaited";
             return Err(Error::WouldDeadlock { what: "wait_room()", place: place.into() });
         }
+        let deadline = deadline(Instant::now(), within);
         loop {
             let seen = self.seat.shared.wake.generation();
             if self.has_room() || Instant::now() >= deadline {
@@ -284,7 +286,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         }
     }
 
-    /// The same for a task, without a deadline.
+    /// The same for a task, for as long as its future is kept.
     #[cfg(feature = "async")]
     pub async fn room(&self) {
         loop {
@@ -312,7 +314,7 @@ impl<T> fmt::Debug for Feeder<T> {
 #[non_exhaustive]
 pub enum Refusal {
     /// A handler has the informer wait ([`Overflow::Pause`](informer_core::listener::Overflow::Pause)).
-    /// [`Feeder::wait_room`] and [`Feeder::room`] wait until it has taken some.
+    /// [`Feeder::wait_room`] and `Feeder::room` wait until it has taken some.
     Full {
         /// Its name.
         handler: String,

@@ -56,7 +56,8 @@ pub fn call<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     INSIDE.with(|inside| inside.set(before));
     outcome.map_err(|panic| {
         let text = text(&*panic);
-        // What was thrown is the user's, too, and may throw when it is dropped. What that throws is forgotten, or it would not end.
+        // What was thrown is the user's, too, and may throw when it is dropped. What that throws is forgotten, or it
+        // would not end.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             std::mem::forget(again);
         }

@@ -18,7 +18,7 @@ use crate::guard;
 use crate::informer::Command;
 use crate::replaced::drop_each;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, Signal};
+use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::informer::HandlerId;
 use informer_core::listener::{self, Batch, Notification, Overflow, Recreated, Ring, RingStats, Turn, Walk};
 use informer_core::store::Snapshot;
@@ -715,14 +715,15 @@ impl Registration {
         }
     }
 
-    /// Waits on this thread until the handler is synced. False if the deadline passed before, or the handler was removed, or
-    /// its informer stopped, whatever call of it still runs.
+    /// Waits on this thread until the handler is synced, at most for `within`. False if the time was over before, or the handler
+    /// was removed, or its informer stopped, whatever call of it still runs.
     ///
     /// # Errors
     ///
     /// [`Error::WouldDeadlock`] inside a handler or reconciler: it may wait for itself.
-    pub fn wait_synced(&self, deadline: Instant) -> Result<bool, Error> {
+    pub fn wait_synced(&self, within: Duration) -> Result<bool, Error> {
         self.refuse_wait("wait_synced()")?;
+        let deadline = deadline(Instant::now(), within);
         loop {
             let seen = self.shared.changed.generation();
             if self.has_synced() || self.is_closed() || Instant::now() >= deadline {

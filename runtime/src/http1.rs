@@ -200,8 +200,8 @@ impl Exchange {
         }
     }
 
-    /// The connection takes no more of it. The answer may be there all the same, and then this counts for nothing but that the
-    /// connection is good for no other request.
+    /// The connection takes no more of it. The answer may be there all the same, and then this counts for nothing but
+    /// that the connection is good for no other request.
     pub fn unsendable(&mut self, why: Fault) {
         self.outgoing = Vec::new();
         self.unsendable = Some(Box::new(why));

@@ -612,9 +612,10 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         _ = self.0.post(Command::Refresh);
     }
 
-    /// Stops this informer alone, and does not wait: its request is cancelled, and what is cached can be read as before. Its
-    /// handlers end when the driver has seen it: until then what waits may still be delivered. Asked for again, the factory gives a fresh one, which the next start starts. May be called anywhere,
-    /// and again. A controller that has it among its sources stops, too: it would act on a cache that stands still.
+    /// Stops this informer alone, and does not wait: its request is cancelled, and what is cached can be read as
+    /// before. Its handlers end when the driver has seen it: until then what waits may still be delivered. Asked for
+    /// again, the factory gives a fresh one, which the next start starts. May be called anywhere, and again. A
+    /// controller that has it among its sources stops, too: it would act on a cache that stands still.
     pub fn request_stop(&self) {
         if let Some(roster) = self.0.roster.upgrade() {
             roster.stop(&self.0);

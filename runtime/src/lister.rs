@@ -33,6 +33,24 @@ impl<T> Lister<T> {
         Lister { store, namespace: None }
     }
 
+    /// A lister of these objects and of no informer, to test what reads a cache: a function that takes a lister, or a
+    /// reconciler by its [`Context`](crate::controller::Context). Of a key that comes twice the last object counts; the
+    /// [`version`](Self::version) is empty. For a cache that changes, or has indexes, feed an informer: see
+    /// [`crate::feeder`].
+    ///
+    /// ```
+    /// use informer_core::{Key, Obj, Uid, Version};
+    /// use informer_runtime::lister::Lister;
+    ///
+    /// let light = |name: &str, on: bool| Obj::new(Key::new("hall", name), Uid::new(name), Version::new("1"), on);
+    /// let lights = Lister::of([light("a", true), light("b", false)]);
+    /// assert!(*lights.get(&Key::new("hall", "a")).unwrap());
+    /// assert_eq!((lights.namespace("hall").len(), lights.namespace("cellar").len()), (2, 0));
+    /// ```
+    pub fn of(objects: impl IntoIterator<Item = Obj<T>>) -> Self {
+        Lister::new(Arc::new(SharedStore::given(objects)))
+    }
+
     /// The object of a key. Of a cluster-scoped collection the name alone counts, whatever namespace the key has.
     pub fn get(&self, key: &Key<impl AsRef<str>>) -> Option<Obj<T>> {
         let scope = self.scope();

@@ -82,8 +82,8 @@ impl<T> MutationCheck<T> {
         self
     }
 
-    /// Panics in the informer's driver beside telling the observer: on tokio the informer ends, its handlers with it; on threads,
-    /// where all informers of a factory have one driver, the factory stops. For tests.
+    /// Panics in the informer's driver beside telling the observer: on tokio the informer ends, its handlers with it;
+    /// on threads, where all informers of a factory have one driver, the factory stops. For tests.
     pub fn panicking(mut self) -> Self {
         self.panics = true;
         self

@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::sync::Arc;
-use informer_core::controller::{Finished, Overdue, Verdict};
+use informer_core::controller::{Finished, Overdue, OwnerScopeError, Verdict};
 use informer_core::informer::Notice;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
@@ -52,6 +52,9 @@ pub enum Observed<'a> {
     /// A reconcile is over its deadline and goes on: it cannot be stopped, and keeps its key and its worker. Told once; how
     /// it ends is told, too.
     Overdue(&'a Overdue),
+    /// An object names an owner that cannot be, so no key is called for. Told with each change that a controller which
+    /// [owns](crate::controller::ControllerBuilder::owns) such objects sees of it.
+    OwnerScope(&'a OwnerScopeError),
     /// A cached object is not what it was: a [`MutationCheck`](crate::mutation::MutationCheck) found it.
     Mutated {
         /// What the informer reads.
@@ -61,17 +64,18 @@ pub enum Observed<'a> {
         /// Its version, which is that of its first content.
         version: VersionRef<'a>,
     },
-    /// An informer begins to wait for handlers that are full under `Overflow::Pause`: it takes no event, and its cache stands
-    /// still for everybody. Told once, until it is [`Resumed`](Self::Resumed); for longer than a moment only if a handler is
-    /// stuck or too slow for what comes. [`held_up_by`](crate::informer::InformerHandle::held_up_by) has the names of each moment.
+    /// An informer begins to wait for handlers that are full under `Overflow::Pause`: it takes no event, and its cache
+    /// stands still for everybody. Told once, until it is [`Resumed`](Self::Resumed); for longer than a moment only if
+    /// a handler is stuck or too slow for what comes. [`held_up_by`](crate::informer::InformerHandle::held_up_by) has
+    /// the names of each moment.
     HeldUp {
         /// What the informer reads.
         subject: &'a str,
         /// The names of the handlers that were full when it began.
         handlers: &'a [String],
     },
-    /// An informer that was [held up](Self::HeldUp) goes on: its handlers have room, or those that had none are gone. Not told
-    /// of one that stops instead.
+    /// An informer that was [held up](Self::HeldUp) goes on: its handlers have room, or those that had none are gone.
+    /// Not told of one that stops instead.
     Resumed {
         /// What the informer reads.
         subject: &'a str,
@@ -97,6 +101,7 @@ impl Observed<'_> {
             | Observed::HandlerDisconnected { .. }
             | Observed::Mutated { .. }
             | Observed::Overdue(_)
+            | Observed::OwnerScope(_)
             | Observed::Ignored(_) => true,
             Observed::Request(_) | Observed::HeldUp { .. } | Observed::Resumed { .. } => false,
         }
@@ -117,6 +122,7 @@ impl fmt::Display for Observed<'_> {
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
             Observed::Overdue(overdue) => write!(f, "{overdue}"),
+            Observed::OwnerScope(fault) => write!(f, "{fault}"),
             Observed::Mutated { subject, key, version } => write!(
                 f,
                 "{subject}: {key} at version {version} was changed in the cache: whoever reads it must copy it before changing it"
@@ -152,18 +158,45 @@ pub type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 pub type Gate = Arc<dyn Fn(&Request) -> io::Result<()> + Send + Sync>;
 
 /// The driver's clock: the core's [`Time`] counts from its creation.
+///
+/// It reads what its adapter sleeps by, so that nobody wakes to a time that is not there yet, and sleeps again, and
+/// again: the system's clock for threads, and for tasks that of their runtime ([`AsyncRuntime::now`]), which a test may
+/// stop.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct Clock {
+    start: Instant,
+    read: fn() -> Instant,
+}
+
+/// What an adapter to an asynchronous runtime says of that.
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncRuntime {
+    /// Whether the calling thread belongs to it: a blocking wait there would hold up the very tasks that it waits for.
+    pub is_here: fn() -> bool,
+    /// What its clock says, by which its tasks sleep.
+    pub now: fn() -> Instant,
+}
 
 impl Clock {
-    /// A clock that starts now.
+    /// The system's clock, from now on.
     pub fn start() -> Self {
-        Clock(Instant::now())
+        Clock::reading(Instant::now)
     }
 
-    /// The time now.
+    /// The clock that `read` reads, from now on.
+    pub fn reading(read: fn() -> Instant) -> Self {
+        Clock { start: read(), read }
+    }
+
+    /// The time now. A reading before the start is the start: another thread may have another clock.
     pub fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let since = self.instant_now().saturating_duration_since(self.start);
+        Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The instant now.
+    pub fn instant_now(&self) -> Instant {
+        (self.read)()
     }
 
     /// The instant of a deadline; `None` if it is beyond what the system's clock can hold.
@@ -173,7 +206,7 @@ impl Clock {
 
     /// The instant of a time; `None` if it is beyond what the system's clock can hold.
     pub fn at(&self, time: Time) -> Option<Instant> {
-        self.0.checked_add(Duration::from_nanos(time.as_nanos()))
+        self.start.checked_add(Duration::from_nanos(time.as_nanos()))
     }
 }
 
@@ -195,6 +228,21 @@ mod tests {
     use super::*;
     use informer_core::Key;
     use informer_core::controller::{Controller, ControllerConfig, ReconcileError};
+    use std::cell::Cell;
+
+    #[test]
+    fn a_clock_says_what_its_adapter_reads_and_nothing_before_its_start() {
+        thread_local!(static NOW: Cell<Instant> = Cell::new(Instant::now() + Duration::from_secs(60)));
+        let start = NOW.get();
+        let clock = Clock::reading(|| NOW.get());
+        assert_eq!((clock.now(), clock.instant_now()), (Time::ZERO, start));
+        NOW.set(start + Duration::from_secs(7));
+        assert_eq!((clock.now(), clock.instant_now()), (Time::from_nanos(7_000_000_000), NOW.get()));
+        let at = Time::from_nanos(9_000_000_000);
+        assert_eq!(clock.at(at), Some(start + Duration::from_secs(9)));
+        NOW.set(start - Duration::from_secs(1));
+        assert_eq!(clock.now(), Time::ZERO, "a thread with another clock");
+    }
 
     #[test]
     fn a_failed_reconcile_and_a_panic_are_failures_with_a_line_for_the_log() {

@@ -5,10 +5,10 @@
 //!                   └──────────────────────┘
 //! ```
 //!
-//! For adapters there is [`Leased`]. An informer leaves when it is stopped by name, or when the last [`Lease`] on it is dropped and nobody asked for it
-//! without one. It is out of the roster before its driver hears of it, so who asks for the same afterwards never gets one
-//! that is about to end (B060). One whose driver died by itself stays, so that a wait for the sync can name it, until it is
-//! asked for again. Informers hold their roster weakly.
+//! For adapters there is [`Leased`]. An informer leaves when it is stopped by name, or when the last [`Lease`] on it is
+//! dropped and nobody asked for it without one. It is out of the roster before its driver hears of it, so who asks for
+//! the same afterwards never gets one that is about to end (B060). One whose driver died by itself stays, so that a
+//! wait for the sync can name it, until it is asked for again. Informers hold their roster weakly.
 
 use crate::driver::{Drive, InformerDriver};
 use crate::error::Error;

@@ -13,12 +13,13 @@ mod schedules;
 use crate::error::Error;
 use crate::guard::section::{self, Held, Level, Section};
 use crate::guard::{CatchUnwind, refuse_held};
+use crate::observe::random_seed;
 use crate::pages::Views;
 use crate::replaced::{drop_each, drop_quietly};
 use crate::sync::{Arc, Mutex, MutexGuard, RwLock};
 use informer_core::saved::Saved;
 use informer_core::store::{Commit, Committed, IndexDef, Snapshot, Store};
-use informer_core::{Key, Obj};
+use informer_core::{Key, Obj, Version};
 
 /// A list that changes more objects than this is built aside, so that readers wait for a swap and not for the work.
 const ASIDE: usize = 256;
@@ -82,6 +83,15 @@ impl<T> SharedStore<T> {
     /// A key that a user made, as the objects here have it.
     pub(crate) fn key(&self, key: Key) -> Key {
         if self.cluster_scoped { Key::new("", key.name()) } else { key }
+    }
+
+    /// A cache of these objects, which nothing changes any more. Of a key that comes twice the last one counts.
+    pub(crate) fn given(objects: impl IntoIterator<Item = Obj<T>>) -> Self {
+        let objects: Vec<_> = objects.into_iter().collect(); // perhaps user code, so before the lock
+        let store = SharedStore::new(&Arc::from("objects given by hand"), random_seed(), []);
+        let twice = store.store.write().preload(objects, Version::default());
+        drop(twice);
+        store
     }
 
     /// Waits until nobody else changes it. Whoever runs code of the user's must know that this thread may.

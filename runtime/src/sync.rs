@@ -44,7 +44,7 @@ mod task;
 pub use task::Place;
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(shuttle)]
 use shuttle::sync as imp;
@@ -70,6 +70,17 @@ pub mod thread {
 /// The atomic integers and their orderings.
 pub mod atomic {
     pub use super::imp::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+}
+
+/// Longer than any wait lasts, and an instant that far away is one that every clock can hold: some thirty years.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
+
+/// The end of a wait that begins `now` and lasts at most for `within`; for [`Duration::MAX`], and whatever else no clock can
+/// hold, that is as good as never.
+///
+/// Users say how long they wait; until when is what waits share inside. `now` is of the clock that the wait is slept by.
+pub fn deadline(now: Instant, within: Duration) -> Instant {
+    now + within.min(FOR_EVER)
 }
 
 /// A mutual exclusion lock whose `lock` cannot fail (see the module about poisoning).
@@ -267,7 +278,16 @@ impl fmt::Debug for Signal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    #[test]
+    fn a_wait_ends_when_its_span_is_over_and_the_longest_ones_as_good_as_never() {
+        let now = Instant::now();
+        assert_eq!(deadline(now, Duration::ZERO), now);
+        assert_eq!(deadline(now, Duration::from_secs(7)), now + Duration::from_secs(7));
+        let year = Duration::from_secs(365 * 24 * 3_600);
+        assert_eq!(deadline(now, Duration::MAX), deadline(now, 1_000 * year));
+        assert!(deadline(now, Duration::MAX) > now + 30 * year);
+    }
 
     #[test]
     fn a_notification_between_the_look_and_the_wait_is_not_lost() {

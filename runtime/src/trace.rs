@@ -24,6 +24,7 @@ mod on {
             Observed::HeldUp { .. } | Observed::Resumed { .. } => quietly(|| tracing::info!("{observed}")),
             Observed::Reconcile(_)
             | Observed::Overdue(_)
+            | Observed::OwnerScope(_)
             | Observed::HandlerPanic { .. }
             | Observed::HandlerDisconnected { .. }
             | Observed::Ignored(_)

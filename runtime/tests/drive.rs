@@ -303,7 +303,7 @@ fn a_handler_that_removes_itself_is_not_called_again_and_a_wait_inside_it_is_ref
         let me = inside.get().unwrap();
         me.remove();
         me.remove();
-        let waits = [me.wait_finished().unwrap_err(), me.wait_synced(Instant::now()).unwrap_err()];
+        let waits = [me.wait_finished().unwrap_err(), me.wait_synced(Duration::ZERO).unwrap_err()];
         told.lock().extend(waits.map(|error| error.to_string()));
     });
     me.set(registration.clone()).unwrap();
@@ -314,7 +314,7 @@ fn a_handler_that_removes_itself_is_not_called_again_and_a_wait_inside_it_is_ref
     assert!(!registration.is_finished() && registration.was_removed());
     drop(handler);
     registration.wait_finished().unwrap();
-    assert!(!registration.has_synced() && !registration.wait_synced(Instant::now()).unwrap());
+    assert!(!registration.has_synced() && !registration.wait_synced(Duration::ZERO).unwrap());
     assert_eq!(refusals.lock().len(), 2);
     assert!(refusals.lock()[0].contains("wait_finished() was called inside a handler or reconciler"));
     hand.watch("ADDED", "c", 6, "");
@@ -365,7 +365,7 @@ fn a_stop_before_the_start_closes_handlers_and_later_ones_are_closed_at_once() {
     drop(deliveries);
     assert!(after.is_finished());
     assert!(matches!(factory.informer(spec()), Err(Error::Stopped)));
-    assert!(matches!(factory.wait_synced(Instant::now()), Err(Error::Stopped)));
+    assert!(matches!(factory.wait_synced(Duration::ZERO), Err(Error::Stopped)));
 }
 
 #[test]
@@ -888,8 +888,7 @@ fn an_informer_waits_for_a_handler_that_asks_for_it_and_goes_on_at_half() {
     hand.update(11..=11);
     assert_eq!((hand.paused, registration.pending()), (hand.last, 6));
     assert_eq!(informer.held_up_by(), [registration.name()]);
-    let late =
-        informer.wait_at_least_until(&informer_core::Version::new("12"), Instant::now()).unwrap_err().to_string();
+    let late = informer.wait_at_least(&informer_core::Version::new("12"), Duration::ZERO).unwrap_err().to_string();
     let (name, why) = (registration.name(), "it stands for version 11; it waits for handler");
     assert!(late.ends_with(&format!("{why} {name}, which is full")), "{late}");
     hand.update(12..=30);
@@ -1079,7 +1078,8 @@ fn handlers_that_come_while_events_come_see_one_unbroken_world() {
     });
 }
 
-/// What an object is called and which version it is follows from the wire (T45), or every change would look like a repeat (T50).
+/// What an object is called and which version it is follows from the wire (T45), or every change would look like a
+/// repeat (T50).
 #[test]
 fn a_transform_that_leaves_nothing_of_the_metadata_renames_nothing_and_hides_no_change() {
     let strips = |_| DynamicObject::decode(br#"{"metadata":{"namespace":"db","name":"other"}}"#, &pods());
@@ -1123,7 +1123,7 @@ fn one_function_that_is_handed_over_twice_is_two_handlers() {
 
 #[test]
 fn a_wait_for_what_is_there_succeeds_although_its_time_is_over_and_all_has_stopped() {
-    let (factory, over) = (factory(), Instant::now());
+    let (factory, over) = (factory(), Duration::ZERO);
     factory.wait_synced(over).unwrap();
     let informer = factory.informer(spec()).unwrap();
     let (registration, mut handler) = informer.handler(HandlerOptions::default(), |_: &Notification<_>| {});

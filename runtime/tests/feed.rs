@@ -7,9 +7,12 @@ use informer_core::informer::Notice;
 use informer_core::listener::Overflow;
 use informer_core::reflector::Phase;
 use informer_core::time::{Duration, Time};
-use informer_core::{DynamicObject, Key, Obj, Resource, Uid, Version};
+use informer_core::{DynamicObject, Key, Obj, Object, Resource, Uid, Version};
+use informer_runtime::acknowledged::{ItemOptions, Items};
+use informer_runtime::controller::{ControllerBuilder, Work};
 use informer_runtime::driver::{Drive, IoAction, IoEvent};
-use informer_runtime::factory::{FactoryCore, FactoryOptions};
+use informer_runtime::events::Events;
+use informer_runtime::factory::{FactoryCore, FactoryOptions, Lives};
 use informer_runtime::feeder::{FedSpec, Feeder, Refusal};
 use informer_runtime::handler::{Deliveries, HandlerOptions, Next};
 use informer_runtime::informer::{InformerHandle, InformerSpec, Step};
@@ -168,15 +171,13 @@ fn what_is_fed_before_the_start_can_be_waited_for() {
     let (factory, informer, feeder) = fed();
     let waits = {
         let informer = informer.clone();
-        std::thread::spawn(move || {
-            informer.wait_at_least_until(&at("7"), Instant::now() + Duration::from_secs(600)).map(|_| ())
-        })
+        std::thread::spawn(move || informer.wait_at_least(&at("7"), Duration::from_secs(600)).map(|_| ()))
     };
     feeder.list([light("a", 1)], at("5")).unwrap();
     feeder.apply(applied("a", 7)).unwrap();
     waits.join().unwrap().unwrap();
     factory.request_stop();
-    let error = informer.wait_at_least_until(&at("9"), Instant::now() + Duration::from_secs(600)).err().unwrap();
+    let error = informer.wait_at_least(&at("9"), Duration::from_secs(600)).err().unwrap();
     assert_eq!(
         error.to_string(),
         "the cache of lights.example.com has not come to version 9: it was stopped; it stands for version 7"
@@ -231,13 +232,13 @@ fn while_a_handler_that_has_its_informer_wait_is_full_what_was_not_applied_comes
     assert_eq!(format!("{:?}", feeder.apply(applied("b", 9)).unwrap_err().fed), "applied hall/b@9");
     let all = feeder.list([light("b", 9)], at("9")).unwrap_err();
     assert_eq!((all.fed.len(), cached(&informer).len()), (1, 1), "a list that is refused changes nothing");
-    feeder.wait_room(Instant::now()).unwrap();
+    feeder.wait_room(Duration::ZERO).unwrap();
 
     let (mut left, mut seen) = (refused.fed, applied_already);
     assert_eq!(told(&mut slow).len(), applied_already);
     while let Err(refused) = feeder.apply_all(left) {
         left = refused.fed;
-        feeder.wait_room(Instant::now()).unwrap();
+        feeder.wait_room(Duration::ZERO).unwrap();
         seen += told(&mut slow).len();
     }
     seen += told(&mut slow).len();
@@ -258,7 +259,7 @@ fn who_waits_for_room_is_woken_when_there_is_some() {
     feeder.apply_all((0..9).map(|n| applied("a", n + 2))).unwrap();
     feeder.apply(applied("a", 11)).unwrap_err();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| feeder.wait_room(Instant::now() + Duration::from_secs(600)));
+        let waiting = scope.spawn(|| feeder.wait_room(Duration::from_secs(600)));
         while !waiting.is_finished() {
             told(&mut slow);
             std::thread::yield_now();
@@ -271,7 +272,7 @@ fn who_waits_for_room_is_woken_when_there_is_some() {
 #[test]
 fn a_wait_for_room_inside_a_handler_is_refused() {
     let (_factory, _informer, feeder) = fed();
-    let refused = informer_runtime::guard::call(|| feeder.wait_room(Instant::now())).unwrap().unwrap_err();
+    let refused = informer_runtime::guard::call(|| feeder.wait_room(Duration::ZERO)).unwrap().unwrap_err();
     assert!(matches!(refused, Error::WouldDeadlock { what: "wait_room()", .. }), "{refused}");
 }
 
@@ -348,7 +349,7 @@ fn after_a_stop_everything_comes_back_and_handlers_have_ended() {
         assert_eq!((refused.why, refused.fed.len()), (Refusal::Stopped, 1), "{way}");
         assert_eq!(cached(&informer), ["hall/a@1"], "{way}: what is cached can be read as before");
         assert_eq!(informer.lives().count(), 0, "{way}: who keeps a feeder holds up no stop");
-        feeder.wait_room(Instant::now() + Duration::from_secs(600)).unwrap();
+        feeder.wait_room(Duration::from_secs(600)).unwrap();
     }
 }
 
@@ -504,7 +505,7 @@ fn a_task_that_asks_for_room_does_not_wait_for_who_feeds() {
         begins.recv().unwrap();
         // On this thread: the other one feeds until it is told to go on.
         assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        assert!(feeder.wait_room(Instant::now()).is_ok(), "a deadline is kept beside who feeds");
+        assert!(feeder.wait_room(Duration::ZERO).is_ok(), "a deadline is kept beside who feeds");
         go_on.send(()).unwrap();
         feeds.join().unwrap();
     });
@@ -732,4 +733,68 @@ fn who_is_told_of_a_change_of_a_list_finds_the_whole_list_in_the_cache() {
     });
     let told = NAMES - 1 + (LISTS - 1) * NAMES;
     assert_eq!((registration.panics(), calls.load(Ordering::Relaxed)), (0, told));
+}
+
+#[test]
+fn the_longest_span_that_there_is_is_a_wait_that_ends_with_what_it_waits_for() {
+    let (factory, informer, feeder) = fed();
+    let _started = factory.take_unstarted();
+    let mut events = Events::new(&informer, HandlerOptions::default());
+    let mut items = Items::new(&informer, ItemOptions::default());
+    let lives = Arc::new(Lives::default());
+    let life = lives.enter();
+    std::thread::scope(|scope| {
+        let waits = [
+            scope.spawn(|| factory.wait_synced(Duration::MAX)),
+            scope.spawn(|| informer.wait_at_least(&at("2"), Duration::MAX).map(drop)),
+            scope.spawn(|| informer.wait_for(&Key::new("hall", "a"), &at("2"), Duration::MAX).map(drop)),
+            scope.spawn(|| lives.wait_none(Duration::MAX)),
+        ];
+        feeder.list([light("a", 1)], at("1")).unwrap();
+        feeder.apply(applied("a", 2)).unwrap();
+        feeder.wait_room(Duration::MAX).unwrap();
+        assert_eq!(events.next_within(Duration::MAX).unwrap().to_string(), "added hall/a@1");
+        assert_eq!(events.next_within(Duration::MAX).unwrap().to_string(), "updated hall/a@2 (was 1)");
+        assert!(events.next_within(Duration::ZERO).is_none());
+        assert!(events.registration().wait_synced(Duration::MAX).unwrap());
+        items.next_within(Duration::MAX).unwrap().done();
+        drop(life);
+        for wait in waits {
+            wait.join().unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_owner_that_cannot_be_is_told_with_each_change_that_names_it_and_calls_for_no_key() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let factory = factory_with(FactoryOptions::observed(Arc::new(move |observed| {
+        if let Observed::OwnerScope(_) = observed {
+            hears.lock().push((observed.is_failure(), observed.to_string()));
+        }
+    })));
+    let widgets = Resource::namespaced("example.com", "v1", "widgets", "Widget");
+    let nodes: Resource = "nodes".parse().unwrap();
+    let (owners, of_owners) = factory.fed(FedSpec::<DynamicObject>::of(widgets)).unwrap();
+    let (owned, of_owned) = factory.fed(FedSpec::<DynamicObject>::of(nodes.clone())).unwrap();
+    let (core, mut sources) = ControllerBuilder::new(owners).owns(&owned).build(&factory);
+    of_owners.list([], at("0")).unwrap();
+    let node = |version: u32| {
+        let owner =
+            r#"{"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "x", "controller": true}"#;
+        let json = format!(
+            r#"{{"metadata": {{"name": "n", "uid": "u", "resourceVersion": "{version}", "ownerReferences": [{owner}]}}}}"#
+        );
+        Obj::of(DynamicObject::decode(json.as_bytes(), &nodes).unwrap()).unwrap()
+    };
+    of_owned.list([node(1)], at("1")).unwrap();
+    of_owned.apply(Change::Applied(node(2))).unwrap();
+    for source in &mut sources {
+        while source.step() == Step::Delivered {}
+    }
+    let wanted = "the cluster-scoped object n names Widget w as its owner, but a Widget lives in a namespace: let a \
+        cluster-scoped object own it, or name the owner's resource as cluster-scoped if it is";
+    assert_eq!(*heard.lock(), [(true, wanted.to_string()), (true, wanted.to_string())]);
+    assert!(matches!(core.next(), Work::Wait(_, None)), "there is nothing to reconcile");
 }

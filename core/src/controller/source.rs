@@ -14,7 +14,7 @@
 //! let event = Notification::Added { object: pod, initial: false, cause: Cause::Watch };
 //!
 //! let mut keys = Keys::default();
-//! controller_of(sets).map(&event, &mut keys);
+//! controller_of(&sets).map(&event, &mut keys);
 //! assert_eq!(keys.as_slice(), [Key::new("web", "front")]);
 //!
 //! let mut keys = Keys::default();
@@ -107,13 +107,24 @@ impl<T> Mapper<T> for Itself {
 /// count as well as those of the new one (B166). The owner is looked for in the object's own namespace, or in none if
 /// its resource is cluster-scoped (B165); that a cluster-scoped object is owned by one in a namespace cannot be, and
 /// is a [fault](Keys::faults).
-pub fn controller_of(owner: Resource) -> OwnerOf {
-    OwnerOf { owner, controller_only: true }
+///
+/// # Panics
+///
+/// If the kind of the resource is not known, as of one that is not built in and was read from its name: an object names its
+/// owners by their kind, so none would ever fit.
+#[track_caller]
+pub fn controller_of(owner: &Resource) -> OwnerOf {
+    OwnerOf::new(owner, true)
 }
 
 /// The keys of all owners of this resource, whether they manage the object or not; else as [`controller_of`].
-pub fn owners_of(owner: Resource) -> OwnerOf {
-    OwnerOf { owner, controller_only: false }
+///
+/// # Panics
+///
+/// As [`controller_of`].
+#[track_caller]
+pub fn owners_of(owner: &Resource) -> OwnerOf {
+    OwnerOf::new(owner, false)
 }
 
 /// See [`controller_of`] and [`owners_of`].
@@ -121,6 +132,18 @@ pub fn owners_of(owner: Resource) -> OwnerOf {
 pub struct OwnerOf {
     owner: Resource,
     controller_only: bool,
+}
+
+impl OwnerOf {
+    #[track_caller]
+    fn new(owner: &Resource, controller_only: bool) -> Self {
+        assert!(
+            !owner.kind.is_empty(),
+            "objects name their owners by kind, and that of {owner} is not known: \
+             say it, with Resource::namespaced, Resource::cluster or Resource::dynamic"
+        );
+        OwnerOf { owner: owner.clone(), controller_only }
+    }
 }
 
 impl<T: Object> Mapper<T> for OwnerOf {
@@ -246,13 +269,13 @@ mod tests {
     #[test]
     fn b165_the_key_of_an_owner_has_the_scope_of_the_owner() {
         let event = added(child("ns1", &["*example.com/v1 Widget owner"]));
-        assert_eq!(keys(&controller_of(widgets(false)), &event), ["owner"]);
-        assert_eq!(keys(&controller_of(widgets(true)), &event), ["ns1/owner"]);
+        assert_eq!(keys(&controller_of(&widgets(false)), &event), ["owner"]);
+        assert_eq!(keys(&controller_of(&widgets(true)), &event), ["ns1/owner"]);
 
         let event = added(child("", &["*example.com/v1 Widget owner"]));
-        assert_eq!(keys(&controller_of(widgets(false)), &event), ["owner"]);
+        assert_eq!(keys(&controller_of(&widgets(false)), &event), ["owner"]);
         let mut found = Keys::default();
-        controller_of(widgets(true)).map(&event, &mut found);
+        controller_of(&widgets(true)).map(&event, &mut found);
         assert!(found.as_slice().is_empty());
         assert_eq!(found.faults().len(), 1);
         assert!(
@@ -269,7 +292,7 @@ mod tests {
             new: child("ns", &[new]),
             cause: Cause::Watch,
         };
-        let owner = controller_of(widgets(true));
+        let owner = controller_of(&widgets(true));
         let moved = update("*example.com/v1 Widget a", "*example.com/v1 Widget b");
         assert_eq!(keys(&owner, &moved), ["ns/a", "ns/b"]);
         let stayed = update("*example.com/v1 Widget a", "*example.com/v2 Widget a");
@@ -290,9 +313,15 @@ mod tests {
                 "*v1 Widget e",
             ],
         ));
-        assert_eq!(keys(&controller_of(widgets(true)), &event), ["ns/b"]);
-        assert_eq!(keys(&owners_of(widgets(true)), &event), ["ns/a", "ns/b"]);
+        assert_eq!(keys(&controller_of(&widgets(true)), &event), ["ns/b"]);
+        assert_eq!(keys(&owners_of(&widgets(true)), &event), ["ns/a", "ns/b"]);
         assert_eq!(keys(&itself(), &event), ["ns/child"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "that of widgets.example.com is not known: say it, with Resource::namespaced")]
+    fn an_owner_whose_kind_is_not_known_is_refused_because_it_would_never_fit() {
+        controller_of(&"widgets.v1.example.com".parse().unwrap());
     }
 
     #[test]

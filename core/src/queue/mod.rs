@@ -77,7 +77,8 @@ use limiter::Tokens;
 use slab::Slab;
 use timers::{NO_TIMER, NO_TOKEN, Timers};
 
-/// A queue that ever knew more keys than this at a time is not looked through after every call: that costs as much as it knew.
+/// A queue that ever knew more keys than this at a time is not looked through after every call: that costs as much as
+/// it knew.
 #[cfg(debug_assertions)]
 pub(crate) const CHECKED: usize = 64;
 

@@ -84,9 +84,9 @@ pub fn once<O: DeserializeOwned>(program: &Program, args: &[String]) -> Result<O
     serde_json::from_str(said.trim()).map_err(|error| failed(format!("no outcome but {said:?}: {error}")))
 }
 
-/// Touches as much memory as a side will take for so many Pods, and gives it back. On a virtual machine the host takes back what lies free
-/// for some seconds, and the first who touches it again pays for that several times the price of a page: whoever happens
-/// to be first.
+/// Touches as much memory as a side will take for so many Pods, and gives it back. On a virtual machine the host takes
+/// back what lies free for some seconds, and the first who touches it again pays for that several times the price of a
+/// page: whoever happens to be first.
 pub(crate) fn warm(objects: usize) {
     let mut memory = vec![0_u8; (objects * MEMORY_PER_OBJECT).min(available() / 2)];
     memory.chunks_mut(PAGE).for_each(|page| page[0] = 1);

@@ -8,6 +8,7 @@
 //!
 //! Which connections are kept, and for how long, is decided by [`Idle`].
 
+use crate::factory::now;
 use informer_runtime::idle::Idle;
 use informer_runtime::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
@@ -63,11 +64,6 @@ impl<C> Drop for Shared<C> {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// As tokio has it, whose clock a test may stop.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 async fn close<C>(pool: Weak<Shared<C>>) {

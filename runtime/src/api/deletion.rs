@@ -61,8 +61,8 @@ impl<T> Deletion<T> {
         }))
     }
 
-    /// True if the object is gone. If not, the deletion is begun and somebody has to do his part: a finalizer is to be removed,
-    /// a grace period to pass, a namespace to be emptied. Its last watch event tells the end.
+    /// True if the object is gone. If not, the deletion is begun and somebody has to do his part: a finalizer is to be
+    /// removed, a grace period to pass, a namespace to be emptied. Its last watch event tells the end.
     pub fn is_gone(&self) -> bool {
         !self.waits
     }

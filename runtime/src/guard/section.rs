@@ -1,11 +1,11 @@
 //! [`Section`]: what others may have to wait for while this thread runs code of the user's.
 //!
 //! ```text
-//! level      what is held                      by whom                                    who waits for it
-//! Driven     the driver of an informer         its adapter; threads that decode for it    who waits for a version, a sync, an end
-//! Fed        the seat of one that is fed       who feeds it, or its adapter               who feeds it
-//! Changing   the writer of a cache             who commits, or adds or removes an index   the same
-//!            its store, for a look             a closure of `InformerHandle::read`        the same, and later readers
+//! level     what is held                 by whom                                   who waits for it
+//! Driven    the driver of an informer    its adapter; threads that decode for it   who waits for a version, a sync, an end
+//! Fed       the seat of one that is fed  who feeds it, or its adapter              who feeds it
+//! Changing  the writer of a cache        who commits, or adds or removes an index  the same
+//!           its store, for a look        a closure of `InformerHandle::read`       the same, and later readers
 //! ```
 //!
 //! They are taken in this order. While a thread has one, its user code may wait for nothing of that level or of one above

@@ -234,7 +234,7 @@ fn b126_one_handler_that_is_removed_before_it_was_told_anything_ends_its_waiters
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b"]);
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| removed.wait_synced(Instant::now() + Duration::from_secs(3_600)));
+        let waiter = scope.spawn(|| removed.wait_synced(Duration::from_secs(3_600)));
         removed.remove();
         assert_eq!(first.step(), Step::Closed);
         drop(first);
@@ -259,8 +259,7 @@ fn b126_who_waits_for_a_removed_handler_to_be_synced_does_not_wait_for_the_call_
     is_called.recv().unwrap();
     let ((said, says), waits) = (mpsc::channel(), registration.clone());
     let waiter = std::thread::spawn(move || {
-        let long = Instant::now() + Duration::from_secs(3_600);
-        said.send(waits.wait_synced(long).unwrap()).unwrap();
+        said.send(waits.wait_synced(Duration::from_secs(3_600)).unwrap()).unwrap();
     });
     registration.remove();
     assert_eq!(says.recv_timeout(Duration::from_secs(60)), Ok(false), "it will never be");

@@ -10,9 +10,7 @@ use informer_runtime::lister::Lister;
 use std::thread;
 
 /// Far longer than anything takes; a test that needs it has failed.
-fn patience() -> Instant {
-    Instant::now() + std::time::Duration::from_secs(60)
-}
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn version(text: &str) -> Version {
     Version::new(text)
@@ -31,7 +29,7 @@ fn behind<R>(outcome: Result<R, Error>) -> Behind {
 fn a_wait_on_an_informer_that_was_not_started_or_was_stopped_fails_at_once() {
     let factory = factory();
     let informer = factory.informer(spec()).unwrap();
-    let error = behind(informer.wait_at_least_until(&version("7"), patience()));
+    let error = behind(informer.wait_at_least(&version("7"), PATIENCE));
     assert_eq!(
         error.to_string(),
         "the cache of pods has not come to version 7: it is not started; call start() after asking for an informer; it \
@@ -41,8 +39,8 @@ fn a_wait_on_an_informer_that_was_not_started_or_was_stopped_fails_at_once() {
     hand.list(&["a"]);
     factory.request_stop();
     hand.tell(IoEvent::Stop);
-    assert_eq!(informer.wait_at_least_until(&version("5"), patience()).unwrap().len(), 1, "what it has it has");
-    let error = behind(informer.wait_for_until(&key("a"), &version("7"), patience()));
+    assert_eq!(informer.wait_at_least(&version("5"), PATIENCE).unwrap().len(), 1, "what it has it has");
+    let error = behind(informer.wait_for(&key("a"), &version("7"), PATIENCE));
     assert_eq!(
         error.to_string(),
         "the cache of pods has not come to web/a at version 7: it was stopped; it stands for version 5"
@@ -56,13 +54,13 @@ fn a_wait_ends_with_the_first_change_that_is_new_enough_also_with_a_bookmark() {
     let mut hand = Hand::take(&factory);
     hand.tell(IoEvent::Start);
     thread::scope(|scope| {
-        let listed = scope.spawn(|| informer.wait_at_least_until(&version("5"), patience()));
+        let listed = scope.spawn(|| informer.wait_at_least(&version("5"), PATIENCE));
         hand.answer_list("5", &[object("a", "5", "")]);
         let lister: Lister<DynamicObject> = listed.join().unwrap().unwrap();
         assert_eq!(lister.version(), "5");
 
-        let written = scope.spawn(|| informer.wait_for_until(&key("a"), &version("8"), patience()));
-        let passed = scope.spawn(|| informer.wait_at_least_until(&version("10"), patience()));
+        let written = scope.spawn(|| informer.wait_for(&key("a"), &version("8"), PATIENCE));
+        let passed = scope.spawn(|| informer.wait_at_least(&version("10"), PATIENCE));
         hand.watch("ADDED", "b", 6, "");
         hand.watch("MODIFIED", "a", 8, "");
         let seen = written.join().unwrap().unwrap();
@@ -90,7 +88,7 @@ fn no_wake_up_is_lost_between_the_look_and_the_change() {
                 scope.spawn(|| {
                     for n in 6..6 + ROUNDS {
                         let asked = version(&n.to_string());
-                        let lister = informer.wait_at_least_until(&asked, patience()).unwrap();
+                        let lister = informer.wait_at_least(&asked, PATIENCE).unwrap();
                         assert!(!version(&lister.version()).is_before(&asked));
                     }
                 })
@@ -108,7 +106,7 @@ fn a_wait_for_an_object_that_others_deleted_says_that_it_is_gone() {
     let mut hand = Hand::take(&factory);
     hand.list(&["a"]);
     thread::scope(|scope| {
-        let written = scope.spawn(|| informer.wait_for_until(&key("b"), &version("7"), patience()));
+        let written = scope.spawn(|| informer.wait_for(&key("b"), &version("7"), PATIENCE));
         hand.watch("DELETED", "a", 9, "");
         assert!(written.join().unwrap().unwrap().is_absent());
     });
@@ -122,7 +120,7 @@ fn a_wait_whose_time_is_over_says_what_for_where_the_cache_stands_and_what_faile
     hand.list(&["a"]);
     let watch = hand.last.unwrap();
     hand.tell(IoEvent::End(watch, &End::Broken("a fault that belongs to the test".into())));
-    let error = behind(informer.wait_for_until(&key("a"), &version("7"), Instant::now()));
+    let error = behind(informer.wait_for(&key("a"), &version("7"), Duration::ZERO));
     assert_eq!((error.why.clone(), error.stands_for.as_str()), (Why::Late, "5"));
     let text = error.to_string();
     for part in ["pods", "web/a at version 7", "the time is over", "stands for version 5", "that belongs to the test"] {
@@ -136,7 +134,7 @@ fn a_wait_for_what_cannot_be_compared_fails_at_once_and_names_both() {
     let informer = factory.informer(spec()).unwrap();
     let mut hand = Hand::take(&factory);
     hand.list(&["a"]);
-    let text = behind(informer.wait_at_least_until(&version("7a"), patience())).to_string();
+    let text = behind(informer.wait_at_least(&version("7a"), PATIENCE)).to_string();
     assert!(text.contains("\"7a\" cannot be compared with \"5\", for which the cache stands"), "{text}");
 }
 
@@ -152,7 +150,7 @@ fn a_server_that_is_set_back_ends_every_wait_with_an_error() {
             let mut wait = informer.catch_up_with(&key("a"), &version("9"));
             assert!(wait.check().unwrap().is_err(), "it is not there yet");
             begun.send(()).unwrap();
-            wait.wait(patience())
+            wait.wait(PATIENCE)
         });
         has_begun.recv().unwrap();
         hand.set_back("3", &[object("a", "3", "")]);

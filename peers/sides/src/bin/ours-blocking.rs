@@ -5,7 +5,6 @@ use informer_peers::meter::Meter;
 use informer_peers::side::{Outcome, Task, Work};
 use informer_sides::{PATIENCE, counting};
 use k8s_openapi::api::core::v1::Pod;
-use std::time::Instant;
 
 fn main() {
     let task = Task::from_args();
@@ -18,7 +17,7 @@ fn main() {
     let handler = pods.handle(handler);
     factory.start();
     factory.synced(PATIENCE).expect("a complete list");
-    assert!(handler.wait_synced(Instant::now() + PATIENCE).expect("no deadlock"), "the handler has seen everything");
+    assert!(handler.wait_synced(PATIENCE).expect("no deadlock"), "the handler has seen everything");
     outcome.sync = Some(Work::of(&meter, task.objects));
     assert_eq!(pods.lister().len(), task.objects, "all objects are in the cache");
     outcome.settle();

@@ -10,7 +10,7 @@ use crate::guard::section::{self, Held};
 use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
-use crate::observe::{Clock, Observed, Observer, tell};
+use crate::observe::{Clock, Observer, tell};
 use crate::roster::Roster;
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -683,9 +683,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let observer = self.observer();
-        let name = registration.name().to_string();
         let life = self.lives().enter();
-        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, _life: life }))
     }
 }
 
@@ -756,14 +755,12 @@ struct FunctionLoop<T, F> {
     function: F,
     on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
-    name: String,
     _life: Life,
 }
 
 impl<T, F> FunctionLoop<T, F> {
     fn panicked(&self, text: &str) {
-        self.deliveries.mark_panic();
-        tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: &self.name, text });
+        self.deliveries.mark_panic(text, |panic| tell(self.observer.as_ref(), panic));
     }
 }
 

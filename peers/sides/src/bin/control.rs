@@ -1,9 +1,9 @@
 //! What no cache can do better, for `peers/run cache`: `control store OBJECTS` and `control scale SMALL BIG` read and change
-//! a table of the standard library and bare arrays in the order in which caches are read and changed, without a lock;
-//! `control drain SERVER OBJECTS` reads a list from a socket and drops it.
+//! a table of the standard library in the order in which caches are read and changed, without a lock; `control drain SERVER
+//! OBJECTS` reads a list from a socket and drops it.
 
 use informer_peers::cache::Tiny;
-use informer_peers::pace::mean_ns;
+use informer_peers::pace::{busy, mean_ns};
 use informer_peers::side::Figures;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,8 +13,6 @@ use std::time::Instant;
 
 /// Updates and reads of one mean.
 const CALLS: usize = 300_000;
-/// Answers of one mean.
-const LISTS: usize = 3_000;
 
 /// In the place of an object: about as large, and it says whose it is, as every object does.
 struct Body {
@@ -49,32 +47,26 @@ fn item(n: usize) -> Item {
     Arc::new(Body { key, rest: [n as u64; 36] })
 }
 
-/// In the place of a part of a store: pointers to neighbours.
-type Piece = [u64; PIECE];
-
-const PIECE: usize = 64;
-
-type Table = HashMap<Box<[u8]>, (usize, Item)>;
+type Table = HashMap<Box<[u8]>, Item>;
 
 fn table(size: usize) -> Table {
-    (0..size).map(|n| (key(n).into_bytes().into(), (n, item(n)))).collect()
+    (0..size).map(|n| (key(n).into_bytes().into(), item(n))).collect()
 }
 
 /// Puts other items under their keys, in this order. What it takes out goes in again a round later, as from the caches.
-fn replacer(numbers: &[usize]) -> impl FnMut(&mut Table, usize) -> usize {
+fn replacer(numbers: &[usize]) -> impl FnMut(&mut Table, usize) {
     let mut waiting: Vec<Item> = numbers.iter().map(|n| item(*n)).collect();
     move |table, turn| {
         let place = turn % waiting.len();
         let next = &mut waiting[place];
         let held = table.get_mut(next.key.as_slice()).expect("every key is there");
-        std::mem::swap(&mut held.1, next);
-        held.0
+        std::mem::swap(held, next);
     }
 }
 
 fn getter<'a>(table: &'a Table, numbers: &[usize]) -> impl Fn(usize) -> u64 + use<'a> {
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    move |turn| Arc::clone(&table.get(keys[turn % keys.len()].as_bytes()).expect("every key is there").1).rest[20]
+    move |turn| Arc::clone(table.get(keys[turn % keys.len()].as_bytes()).expect("every key is there")).rest[20]
 }
 
 fn store(objects: usize) -> Figures {
@@ -89,7 +81,12 @@ fn store(objects: usize) -> Figures {
     mean_ns(objects, &get);
     figures.set("get", mean_ns(3 * CALLS, get));
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[keys[turn % keys.len()].as_bytes()].1.rest[20]));
+    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[keys[turn % keys.len()].as_bytes()].rest[20]));
+    // Beside a thread that wakes up as often as a writer does, and writes nothing: nobody waits for anybody.
+    let quiet = busy(getter(&table, &numbers), |_, _| ());
+    for id in ["get-busy-half", "get-busy", "get-busy-longest"] {
+        figures.set(id, quiet.get(id).expect("it was measured"));
+    }
     figures
 }
 
@@ -97,49 +94,14 @@ fn scale(small: usize, big: usize) -> Figures {
     let mut figures = Figures::new();
     for (name, size) in [("small", small), ("big", big)] {
         let mut table = table(size);
-        // In the place of an index: for each object the number of a value, and the values.
-        let numbers: [Vec<u32>; 2] = [2_000, Tiny::IN_BLOCK].map(|each| (0..size).map(|n| (n / each) as u32).collect());
-        let values: [Vec<String>; 2] =
-            [2_000, Tiny::IN_BLOCK].map(|each| (0..=size / each).map(|n| Tiny::block(n * each)).collect());
         let some: Vec<usize> = Tiny::scattered(size).take(100_000).collect();
         let mut replace = replacer(&some);
         let calls = CALLS.next_multiple_of(2 * some.len());
         mean_ns(2 * some.len(), |turn| replace(&mut table, turn));
         figures.set(format!("update-0-{name}"), mean_ns(calls, |turn| replace(&mut table, turn)));
-        let mut indexed = |table: &mut Table, turn: usize| {
-            let slot = replace(table, turn);
-            let value = |index: usize| values[index][numbers[index][slot] as usize].as_bytes()[0];
-            (value(0), value(1))
-        };
-        figures.set(format!("update-3-{name}"), mean_ns(calls, |turn| indexed(&mut table, turn)));
-
         let get = getter(&table, &some);
         mean_ns(some.len(), &get);
         figures.set(format!("get-{name}"), mean_ns(CALLS, get));
-        for (what, each) in [("namespace", Tiny::IN_NAMESPACE), ("selector", Tiny::IN_BLOCK)] {
-            // What an answer holds: places, and a count for each piece of the store that they lie in.
-            let pieces: Vec<Arc<Piece>> = (0..=size / PIECE).map(|_| Arc::new([0; PIECE])).collect();
-            let groups: HashMap<String, (Vec<u32>, Vec<usize>)> = (0..size / each)
-                .map(|group| {
-                    let members = group * each..(group + 1) * each;
-                    let places = members.clone().map(|n| n as u32).collect();
-                    (
-                        format!("group-{group:05}"),
-                        (places, (members.start / PIECE..=(members.end - 1) / PIECE).collect()),
-                    )
-                })
-                .collect();
-            let names: Vec<String> = Tiny::scattered(size / each).map(|group| format!("group-{group:05}")).collect();
-            let read = |turn: usize| {
-                let (places, within) = groups.get(&names[turn % names.len()]).expect("every group is there");
-                let held: Vec<_> = within.iter().map(|piece| Arc::clone(&pieces[*piece])).collect();
-                let sum: u64 =
-                    places.iter().map(|place| pieces[*place as usize / PIECE][*place as usize % PIECE]).sum();
-                (places.clone(), held, sum)
-            };
-            mean_ns(names.len(), read);
-            figures.set(format!("{what}-{name}"), mean_ns(LISTS, read));
-        }
     }
     figures
 }

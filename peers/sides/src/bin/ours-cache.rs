@@ -25,6 +25,10 @@ const CALLS: usize = 300_000;
 const LISTS: usize = 3_000;
 /// Answers of thousands of objects of one mean.
 const LONG_LISTS: usize = 200;
+/// Objects that are read or changed in turn in a store that has more.
+const SOME: usize = 100_000;
+/// Objects that are read or changed again and again, so that nothing of what that takes leaves the processor's caches.
+const FEW: usize = 8;
 /// Keys that events go to.
 const LIVE: usize = 10_000;
 
@@ -54,7 +58,8 @@ fn store(objects: usize) -> Figures {
     let mut figures = Figures::new();
     let mut versions = Versions::new(objects, objects);
     for indexes in [0, 1, 3] {
-        figures.set(format!("update-{indexes}"), versions.updates(indexes));
+        let [mean] = versions.updates(indexes, [objects]);
+        figures.set(format!("update-{indexes}"), mean);
     }
     drop(versions);
     let fed = Prebuilt::new(objects);
@@ -128,73 +133,82 @@ impl Versions {
         store
     }
 
-    /// Updates of a store, to the second version and back, again and again: nanoseconds each. What an update takes out goes
-    /// in again a round later: a garbage collector counts no references, and they are no work of the store.
-    fn updates(&mut self, indexes: usize) -> f64 {
+    /// Updates of a store, to the second version and back, again and again: nanoseconds each, for as many of the objects as
+    /// each of `some` says. What an update takes out goes in again a round later: a garbage collector counts no references,
+    /// and they are no work of the store.
+    fn updates<const N: usize>(&mut self, indexes: usize, some: [usize; N]) -> [f64; N] {
         let store = RwLock::new(self.filled(indexes));
         let waiting = &mut self.second;
-        let round = 2 * waiting.len();
-        let mut update = |turn: usize| {
-            let place = turn % (round / 2);
-            let next = waiting[place].take().expect("it was put back");
-            waiting[place] = store.write().upsert(next);
-        };
-        mean_ns(round, &mut update);
-        mean_ns(CALLS.next_multiple_of(round), update)
+        some.map(|some| {
+            let mut update = |turn: usize| {
+                let place = turn % some;
+                let next = waiting[place].take().expect("it was put back");
+                waiting[place] = store.write().upsert(next);
+            };
+            let round = 2 * some;
+            mean_ns(round, &mut update);
+            mean_ns(CALLS.next_multiple_of(round), update)
+        })
     }
 }
 
-/// The same reads and updates in a small store and in a big one. What is read lies everywhere in either.
+/// The same reads and updates in a small store and in a big one: of what lies everywhere in it, and of the same few again and
+/// again.
 fn scale(small: usize, big: usize) -> Figures {
     let mut figures = Figures::new();
     for (name, size) in [("small", small), ("big", big)] {
-        let some = || Tiny::scattered(size).take(100_000);
-        let mut versions = Versions::new(size, 100_000);
+        let mut note = |id: &str, [all, few]: [f64; 2]| {
+            figures.set(format!("{id}-{name}"), all);
+            figures.set(format!("{id}-few-{name}"), few);
+        };
+        let mut versions = Versions::new(size, SOME);
         for indexes in [0, 3] {
-            figures.set(format!("update-{indexes}-{name}"), versions.updates(indexes));
+            note(&format!("update-{indexes}"), versions.updates(indexes, [size.min(SOME), FEW]));
         }
         let store = RwLock::new(versions.filled(3));
         drop(versions);
 
-        let keys: Vec<Key> = some().map(key).collect();
-        let get = |turn: usize| {
-            let object = store.read().get(keys[turn % keys.len()].as_str()).expect("every key is there").clone();
-            read(&object)
+        let keys: Vec<Key> = Tiny::scattered(size).take(SOME).map(key).collect();
+        let get = |some: usize| {
+            let get = |turn: usize| {
+                let object = store.read().get(keys[turn % some].as_str()).expect("every key is there").clone();
+                read(&object)
+            };
+            mean_ns(some, get);
+            mean_ns(CALLS, get)
         };
-        mean_ns(keys.len(), get);
-        figures.set(format!("get-{name}"), mean_ns(CALLS, get));
+        note("get", [keys.len(), FEW].map(get));
 
-        let everything = LabelSelector::everything();
-        let select = |namespace: &str, selector: &LabelSelector| {
-            let found = Lister::new(&store.read()).select(namespace, selector).detach();
-            found.into_objects()
+        // Of a group of neighbours; of one group there are more objects than of the few.
+        let lists = |each: usize, groups: &[(String, LabelSelector)]| {
+            let read = |some: usize| {
+                let read = |turn: usize| {
+                    let (namespace, selector) = &groups[turn % some];
+                    let found = Lister::new(&store.read()).select(namespace, selector).detach();
+                    let found = found.into_objects();
+                    assert_eq!(walked(&found), each);
+                    found
+                };
+                mean_ns(some, read);
+                mean_ns(LISTS, read)
+            };
+            [groups.len(), 1].map(read)
         };
-        let namespaces: Vec<String> = scattered_names(size, Tiny::IN_NAMESPACE, Tiny::namespace);
-        let namespace = |turn: usize| {
-            let found = select(&namespaces[turn % namespaces.len()], &everything);
-            assert_eq!(walked(&found), Tiny::IN_NAMESPACE);
-            found
-        };
-        mean_ns(namespaces.len(), namespace);
-        figures.set(format!("namespace-{name}"), mean_ns(LISTS, namespace));
-        let selectors: Vec<LabelSelector> = scattered_names(size, Tiny::IN_BLOCK, Tiny::block)
-            .iter()
-            .map(|block| format!("{}={block}", Tiny::BLOCK).parse().expect("it is well-formed"))
-            .collect();
-        let selected = |turn: usize| {
-            let found = select("", &selectors[turn % selectors.len()]);
-            assert_eq!(walked(&found), Tiny::IN_BLOCK);
-            found
-        };
-        mean_ns(selectors.len(), selected);
-        figures.set(format!("selector-{name}"), mean_ns(LISTS, selected));
+        let everything = || LabelSelector::everything();
+        let namespaces = scattered_names(size, Tiny::IN_NAMESPACE, Tiny::namespace);
+        let namespaces: Vec<_> = namespaces.map(|namespace| (namespace, everything())).collect();
+        note("namespace", lists(Tiny::IN_NAMESPACE, &namespaces));
+        let blocks = scattered_names(size, Tiny::IN_BLOCK, Tiny::block);
+        let selector = |block| format!("{}={block}", Tiny::BLOCK).parse().expect("it is well-formed");
+        let blocks: Vec<_> = blocks.map(|block| (String::new(), selector(block))).collect();
+        note("selector", lists(Tiny::IN_BLOCK, &blocks));
     }
     figures
 }
 
 /// The names of groups of `each` neighbours, in a scattered order.
-fn scattered_names(size: usize, each: usize, name: impl Fn(usize) -> String) -> Vec<String> {
-    Tiny::scattered(size / each).map(|group| name(group * each)).collect()
+fn scattered_names(size: usize, each: usize, name: fn(usize) -> String) -> impl Iterator<Item = String> {
+    Tiny::scattered(size / each).map(move |group| name(group * each))
 }
 
 /// Processor time for each event, from its feeding to the return of the last handler's call and the end of the object that it

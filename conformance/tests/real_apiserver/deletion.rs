@@ -219,6 +219,30 @@ fn cases() -> Vec<Case> {
             "waits, marked, grace 9223372036; shows it marked; is there, marked",
         )
         .options(within(9_223_372_036)),
+        // What changes nothing of its time is not looked at any further.
+        case(
+            "a Pod that stops already, its dependents first",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 30; shows it marked; is there, marked",
+        )
+        .options(Foreground)
+        .meanwhile(Deletes("")),
+        case(
+            "a Pod that stops already, its dependents first and sooner",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 5, foregroundDeletion; shows it marked; is there, marked",
+        )
+        .options(within(5).with_propagation_policy(Foreground))
+        .meanwhile(Deletes("")),
+        case(
+            "a Pod on a node, its dependents stay",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 30, orphan; shows it marked; is there, marked",
+        )
+        .options(Orphan),
         case("a Pod without a node, with time", PODS, pod(""), STOPPED).options(within(9)),
         case(
             "a Pod on a node, its dependents first",

@@ -34,7 +34,8 @@ pub struct Preconditions {
 ///
 /// The server's default is `Background`, but for two types: of a Job (`batch/v1`) and a ReplicationController it is
 /// [`Orphan`](Self::Orphan), so that their Pods run on. An object that the finalizer of a policy holds already keeps that
-/// policy if the next deletion names none.
+/// policy if the next deletion names none. Of a Pod that is stopping already another policy counts only together with a
+/// shorter grace period.
 ///
 /// What lies in a namespace, and the objects of a definition, are not owned in this sense: they go under any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

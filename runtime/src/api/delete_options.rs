@@ -1,11 +1,11 @@
 //! [`DeleteOptions`]: what a deletion asks for, in the words of Kubernetes.
 //!
 //! ```text
-//! here                                    on the wire                        the server's default
-//! preconditions.uid                       preconditions.uid                  any incarnation
-//! preconditions.resource_version          preconditions.resourceVersion      any version
-//! propagation_policy                      propagationPolicy                  Background; Orphan of Jobs, ReplicationControllers
-//! grace_period                            gracePeriodSeconds                 what the Pod says, else 30 s
+//! here                              on the wire                     the server's default
+//! preconditions.uid                 preconditions.uid               any incarnation
+//! preconditions.resource_version    preconditions.resourceVersion   any version
+//! propagation_policy                propagationPolicy               Background; Orphan for Jobs, ReplicationControllers
+//! grace_period                      gracePeriodSeconds              what the Pod says, else 30 s
 //! ```
 //!
 //! Nothing of it is sent if nothing of it is said. There is no dry run: its answer looks like that of a deletion, and would

@@ -2,7 +2,7 @@
 
 use crate::connection::Connector;
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Deletion, Preconditions};
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, DeleteOptions, Deletion};
 use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -155,8 +155,12 @@ impl Client {
     /// # Errors
     ///
     /// As that.
-    pub async fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
-        self.api::<T>().delete(key, preconditions).await
+    pub async fn delete<T: Object>(
+        &self,
+        key: &Key,
+        options: impl Into<DeleteOptions> + Send,
+    ) -> Result<Deletion<T>, Error> {
+        self.api::<T>().delete(key, options).await
     }
 
     /// Sends a call until it is answered: status code and body.
@@ -264,32 +268,48 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?).await
     }
 
-    /// Deletes an object if the preconditions hold, and tells what became of it: with finalizers, or a grace period, it is
-    /// still there when this returns.
+    /// Deletes an object as the options say, if their preconditions hold, and tells what became of it: with finalizers, or a
+    /// grace period, it is still there when this returns.
     ///
-    /// The objects that it owns are collected some time after it. Those of a Job or a ReplicationController are not: the
-    /// server's default for these two is to let the Pods go on, and so to hold the owner until they are without one.
+    /// The objects that it owns are collected some time after it. **The Pods of a Job or a ReplicationController are not**:
+    /// the server's default for these two is [`PropagationPolicy::Orphan`], which lets the Pods go on, and so holds the owner
+    /// until they are without one. To have the Pods deleted, ask for [`PropagationPolicy::Background`], or for
+    /// [`PropagationPolicy::Foreground`] to have them go first.
     ///
     /// ```no_run
-    /// use informer_tokio::{Api, DynamicObject, Obj, OwnWrites, Preconditions};
+    /// use informer_tokio::{Api, DeleteOptions, DynamicObject, Key, Obj, OwnWrites, PropagationPolicy};
+    /// use std::time::Duration;
     ///
-    /// # async fn example(api: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>)
-    /// # -> Result<(), Box<dyn std::error::Error>> {
-    /// let only_it = Preconditions { uid: Some(seen.uid().to_string()), ..Preconditions::default() };
-    /// let answer = api.delete(&seen.key().to_key(), &only_it).await?;
+    /// # async fn example(
+    /// #     jobs: Api<DynamicObject>, pods: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// // As the server would by itself, whatever is called so now:
+    /// let deleted = jobs.delete(&Key::new("web", "nightly"), DeleteOptions::default()).await?;
+    /// println!("its Pods run on, and until they are without it: {deleted:?}");
+    /// // A Job with its Pods:
+    /// let deleted = jobs.delete(&Key::new("web", "hourly"), PropagationPolicy::Background).await?;
+    /// println!("its Pods go after it: {deleted:?}");
+    /// // The very Pod that was seen, which gets five seconds to stop:
+    /// let only_it = DeleteOptions::default().with_uid(seen.uid()).with_grace_period(Duration::from_secs(5));
+    /// let answer = pods.delete(&seen.key().to_key(), only_it).await?;
     /// if !answer.is_gone() {
-    ///     println!("{seen:?} waits for {:?}", answer.object());
+    ///     println!("{seen:?} waits: {:?}, {:?}", answer.grace_period(), answer.finalizers());
     /// }
     /// own.answered(&seen, answer)?; // reads through `own` know it before the cache does
     /// # Ok(())
     /// # }
     /// ```
     ///
+    /// [`PropagationPolicy::Orphan`]: informer_runtime::api::PropagationPolicy::Orphan
+    /// [`PropagationPolicy::Background`]: informer_runtime::api::PropagationPolicy::Background
+    /// [`PropagationPolicy::Foreground`]: informer_runtime::api::PropagationPolicy::Foreground
+    ///
     /// # Errors
     ///
-    /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
-    pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
+    /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold. Nothing is sent if the options cannot be
+    /// meant: an empty precondition, a grace period that is no whole number of seconds.
+    pub async fn delete(&self, key: &Key, options: impl Into<DeleteOptions> + Send) -> Result<Deletion<T>, Error> {
+        let request = ApiRequest::delete(&self.resource, key, options)?;
         let (code, body) = self.client.call(request.clone()).await?;
         request.read_deletion(code, &body)
     }

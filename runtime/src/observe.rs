@@ -302,7 +302,8 @@ mod tests {
         let call = HandlerCall::Updated(key.borrowed());
         let panicked = Observed::HandlerPanic { handler: "h0", call, text: "boom" };
         assert!(panicked.is_failure());
-        assert_eq!(panicked.to_string(), "handler h0 panicked: boom; the notification was passed over");
+        let line = "handler h0 panicked when it was told that web/a was updated: boom; that was passed over";
+        assert_eq!(panicked.to_string(), line);
         let synced = Observed::Notice { subject: "pods", notice: &Notice::Synced };
         assert!(!synced.is_failure());
         assert_eq!(synced.to_string(), "pods: synced");

@@ -137,6 +137,16 @@ impl<T: 'static> InformerSpec<T> {
     /// Changes each object before it is stored, also its type: once per object that the server sends. Keys, uids and
     /// versions stand beside the value, out of reach.
     ///
+    /// ```
+    /// use informer_core::{DynamicObject, Resource};
+    /// use informer_runtime::informer::InformerSpec;
+    ///
+    /// let pods = InformerSpec::<DynamicObject>::of("pods".parse::<Resource>()?);
+    /// let lean = pods.transform(|pod: DynamicObject| Ok(pod.without(&["metadata", "managedFields"])));
+    /// # drop(lean);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If a saved state or a check for mutations was given before: both are of the changed objects, so

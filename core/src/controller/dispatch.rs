@@ -408,9 +408,14 @@ impl Controller {
         }
     }
 
-    /// True if nothing runs and no key is ready; some may be delayed.
+    /// True if nothing runs and nothing is to run now: no key is ready; some may be delayed. False before
+    /// [`open`](Self::open): what is to run is not known then. What a stop leaves undone does not count.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.queue.processing() == 0
+        match self.phase {
+            Phase::Gated => false,
+            Phase::Running | Phase::Draining => self.queue.is_empty() && self.queue.processing() == 0,
+            Phase::Stopping => self.queue.processing() == 0,
+        }
     }
 
     /// How many workers there are.
@@ -503,6 +508,23 @@ mod tests {
         assert!(deadline.at > *now);
         *now = deadline.at;
         controller.next(*now).expect("a key is due at the deadline")
+    }
+
+    #[test]
+    fn a_controller_is_idle_neither_before_it_is_open_nor_while_a_key_is_ready_or_runs() {
+        let mut controller = Controller::new(ControllerConfig::new(1));
+        assert!(!controller.is_idle(), "what is to run is not known yet");
+        controller.open();
+        assert!(controller.is_idle());
+        controller.enqueue(Time::ZERO, key("a"));
+        assert!(!controller.is_idle());
+        let run = controller.next(Time::ZERO).unwrap();
+        assert!(!controller.is_idle());
+        controller.enqueue(Time::ZERO, key("b"));
+        controller.stop();
+        assert!(!controller.is_idle(), "what runs is waited for");
+        controller.finished(Time::ZERO, run, Verdict::Done);
+        assert!(controller.is_idle(), "what a stop leaves undone will not run");
     }
 
     #[test]

@@ -249,7 +249,12 @@ impl RunningController {
         self.core.stuck()
     }
 
-    /// True if nothing runs and nothing waits to run now.
+    /// True once the controller has begun and nothing runs and nothing waits to run now; keys may wait for their time. It has
+    /// begun when all informers that feed it are synced, and what they had then has called for its keys. After a stop:
+    /// true if nothing runs.
+    ///
+    /// A test polls this, and nothing else, for the end of what there was at the start. It knows nothing of a change that is
+    /// still on its way: after one, poll what it leads to, such as `counts().done`, before this.
     pub fn is_idle(&self) -> bool {
         self.core.is_idle()
     }

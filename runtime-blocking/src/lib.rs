@@ -148,7 +148,7 @@ pub use informer_core::wire::{Limits, Request, Status};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
 pub use informer_runtime::api::{DEFAULT_TIMEOUT, DeleteOptions, Deletion, Preconditions, PropagationPolicy};
 pub use informer_runtime::config::{ConfigError, ConfigErrorKind, HttpVersion, Pings, Secret, TokenSource};
-pub use informer_runtime::controller::Context;
+pub use informer_runtime::controller::{Awaited, Context, GATE_PATIENCE};
 pub use informer_runtime::factory::FactoryOptions;
 pub use informer_runtime::feeder::{FedSpec, Feeder, Refusal, Refused};
 pub use informer_runtime::handler::{HandlerOptions, Registration};

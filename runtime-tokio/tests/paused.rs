@@ -4,8 +4,8 @@
 //! that nobody spins before it; and what is compared here are its instants, never those of the machine.
 
 use informer_tokio::{
-    Change, Client, Config, Controller, DynamicObject, Factory, FactoryOptions, FedSpec, Feeder, HandlerOptions,
-    Informer, Obj, Object, Outcome, Resource, RunningController, Version,
+    Change, Client, Config, Controller, DynamicObject, Factory, FactoryOptions, FedSpec, Feeder, GATE_PATIENCE,
+    HandlerOptions, Informer, Key, Obj, Object, Observed, Outcome, Resource, RunningController, Version, mapped,
 };
 use std::future::{pending, ready};
 use std::io;
@@ -177,4 +177,40 @@ async fn resyncs_and_retries_of_items_come_when_they_are_due_on_the_paused_clock
     assert!(waits.is_sorted() && waits[10] >= Duration::from_millis(5 << 10), "{waits:?}");
     drop(items);
     factory.stop(HOUR).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_source_nobody_starts_says_so_in_ten_seconds_of_the_paused_clock() {
+    let (tell, mut told) = unbounded_channel();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::ControllerWaits { .. } | Observed::ControllerStopped { .. } = observed {
+            tell.send((Instant::now(), observed.to_string())).unwrap();
+        }
+    };
+    let factory = Factory::offline_with(FactoryOptions::observed(Arc::new(observer)));
+    let other = Factory::offline();
+    let (informer, feeder) = fed(&factory);
+    let maps: Resource = "configmaps".parse().unwrap();
+    let (borrowed, _not_fed) = other.fed(FedSpec::<DynamicObject>::of(maps)).unwrap();
+    let running = Controller::new(informer)
+        .watches(&borrowed, mapped(|_: &_| [Key::new("web", "a")]))
+        .workers(2)
+        .start(|_, _| ready(Ok(Outcome::done())));
+    let begin = Instant::now();
+    factory.start();
+    feeder.list([pod()], Version::new("1")).unwrap();
+    let (when, line) = timeout(HOUR, told.recv()).await.expect("it says nothing").unwrap();
+    assert_eq!(line, "controller of pods waits for configmaps: nothing was fed yet: call Feeder::list");
+    let waited = when - begin;
+    assert!(waited >= GATE_PATIENCE && waited <= GATE_PATIENCE + ROUNDING, "{waited:?}");
+    assert!(!running.is_idle(), "a pod waits");
+    sleep(HOUR).await;
+
+    borrowed.request_stop();
+    let (_, line) = timeout(HOUR, told.recv()).await.expect("it says nothing").unwrap();
+    assert_eq!(line, "controller of pods stopped: its source configmaps was stopped", "and nothing else came before");
+    running.wait(HOUR).await.unwrap();
+    assert_eq!(running.counts().reconciles, 0);
+    factory.stop(HOUR).await.unwrap();
+    assert!(told.try_recv().is_err(), "a stop is no loss");
 }

@@ -6,20 +6,26 @@
 //! watch ─► wait ─► watch …                                one more, if there is a deadline: tells what is overdue
 //! ```
 
+mod gate;
+
+pub use gate::{Awaited, GATE_PATIENCE};
+
 use crate::factory::FactoryCore;
 use crate::handler::{HandlerOptions, Registration};
 use crate::informer::{HandlerLoop, InformerHandle};
 use crate::lister::Lister;
 use crate::observe::{Clock, Observed, Observer, random_seed, tell};
+use crate::roster::Roster;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Mutex, Signal, deadline};
+use crate::sync::{Arc, Mutex, Signal, Weak, deadline};
+use gate::{Ended, Gate, Look};
 use informer_core::controller::{
     Controller, ControllerConfig, Counts, Finished, Keys, Mapper, Overdue, Predicate, Run, Verdict, any, controller_of,
     itself,
 };
 use informer_core::listener::Notification;
 use informer_core::queue::Limiter;
-use informer_core::time::Duration;
+use informer_core::time::{Duration, Time};
 use informer_core::{Key, Obj, Object};
 use std::fmt;
 use std::time::Instant;
@@ -28,13 +34,13 @@ use std::time::Instant;
 /// worth more.
 const LEAST_LOOK: Duration = Duration::from_millis(100);
 
-type Source = Box<dyn FnOnce(&Arc<ControllerCore>) -> (Registration, Box<dyn HandlerLoop>) + Send>;
+type AddSource = Box<dyn FnOnce(&Arc<ControllerCore>) -> (gate::Source, Box<dyn HandlerLoop>) + Send>;
 
 /// What a controller reconciles and what makes it do so.
 pub struct ControllerBuilder<T> {
     primary: InformerHandle<T>,
     predicate: Box<dyn Predicate<T>>,
-    sources: Vec<Source>,
+    sources: Vec<AddSource>,
     workers: usize,
     limiter: Option<Limiter>,
     deadline: Option<Duration>,
@@ -115,22 +121,22 @@ impl<T: Object> ControllerBuilder<T> {
             signal: Arc::new(Signal::new()),
             clock: factory.clock(),
             observer: factory.observer(),
-            gates: Mutex::new(Vec::new()),
-            open: AtomicBool::new(false),
-            orphaned: AtomicBool::new(false),
+            name: self.primary.resource().to_string(),
+            gate: Mutex::new(Gate::default()),
+            ending: AtomicBool::new(false),
+            roster: Arc::downgrade(factory.roster()),
             workers: self.workers.max(1),
             deadline: self.deadline,
             watch: Signal::new(),
         });
         let (primary, predicate) = (self.primary, self.predicate);
         let predicate = move |event: &Notification<T>| predicate.passes(event);
-        let own: Source = Box::new(move |core| source(&primary, core, predicate, itself()));
-        let (registrations, loops): (Vec<_>, Vec<_>) =
-            [own].into_iter().chain(self.sources).map(|add| add(&core)).unzip();
-        for registration in &registrations {
-            registration.tell_also(Arc::clone(&core.signal));
+        let own: AddSource = Box::new(move |core| source(&primary, core, predicate, itself()));
+        let (sources, loops): (Vec<_>, Vec<_>) = [own].into_iter().chain(self.sources).map(|add| add(&core)).unzip();
+        for source in &sources {
+            source.registration().tell_also(Arc::clone(&core.signal));
         }
-        *core.gates.lock() = registrations;
+        *core.gate.lock() = Gate::new(sources);
         (core, loops)
     }
 }
@@ -140,10 +146,10 @@ fn source<U: Object>(
     core: &Arc<ControllerCore>,
     predicate: impl Predicate<U>,
     mapper: impl Mapper<U>,
-) -> (Registration, Box<dyn HandlerLoop>) {
+) -> (gate::Source, Box<dyn HandlerLoop>) {
     let core = Arc::clone(core);
     let options = HandlerOptions::named(&format!("controller source {}", informer.resource()));
-    informer.handler(options, move |notification: &Notification<U>| {
+    let (registration, handler) = informer.handler(options, move |notification: &Notification<U>| {
         if predicate.passes(notification) {
             let mut keys = Keys::default();
             mapper.map(notification, &mut keys);
@@ -154,7 +160,8 @@ fn source<U: Object>(
                 core.enqueue(key);
             }
         }
-    })
+    });
+    (gate::Source::new(informer, registration), handler)
 }
 
 /// A running controller, without its workers.
@@ -163,11 +170,13 @@ pub struct ControllerCore {
     signal: Arc<Signal>,
     clock: Clock,
     observer: Option<Observer>,
-    /// Nothing is reconciled before the caches that feed it are whole (B162).
-    gates: Mutex<Vec<Registration>>,
-    open: AtomicBool,
-    /// A source has ended.
-    orphaned: AtomicBool,
+    /// What it reconciles.
+    name: String,
+    gate: Mutex<Gate>,
+    /// It was asked to stop, or a source has ended.
+    ending: AtomicBool,
+    /// Of its factory.
+    roster: Weak<Roster>,
     workers: usize,
     deadline: Option<Duration>,
     /// Told when the controller ends.
@@ -207,24 +216,54 @@ impl ControllerCore {
     pub fn next(&self) -> Work {
         let seen = self.signal.generation();
         self.tell_overdue();
-        // A source that was stopped alone leaves a cache that stands still: nobody must act on it.
-        if !self.orphaned.load(Ordering::Acquire) && self.gates.lock().iter().any(Registration::is_finished) {
-            // Once: it wakes every worker, this one included.
-            self.orphaned.store(true, Ordering::Release);
-            self.stop();
-        }
-        if !self.open.load(Ordering::Acquire) && self.gates.lock().iter().all(Registration::has_synced) {
-            self.open.store(true, Ordering::Release);
-            self.machine.lock().open();
-            self.signal.notify();
-        }
+        let look_again = self.look_at_sources();
         let mut machine = self.machine.lock();
         if machine.is_stopped() {
             return Work::Stop;
         }
         match machine.next(self.clock.now()) {
             Some(run) => Work::Run(run),
-            None => Work::Wait(seen, machine.next_deadline().and_then(|deadline| self.clock.instant(deadline))),
+            None => {
+                let next =
+                    [machine.next_deadline().map(|deadline| deadline.at), look_again].into_iter().flatten().min();
+                Work::Wait(seen, next.and_then(|at| self.clock.at(at)))
+            }
+        }
+    }
+
+    /// Opens the controller when its sources are ready, and ends it when one of them has ended. When to look again if nothing
+    /// happens.
+    fn look_at_sources(&self) -> Option<Time> {
+        if self.ending.load(Ordering::Acquire) {
+            return None;
+        }
+        let look = self.gate.lock().look(self.clock.now());
+        match look {
+            Look::Nothing(again) => return again,
+            Look::Opens => {
+                self.machine.lock().open();
+                self.signal.notify();
+            }
+            Look::Waits(sources) => {
+                let controller = &self.name;
+                tell(self.observer.as_ref(), &Observed::ControllerWaits { controller, sources: &sources });
+            }
+            Look::Ended(source) => self.lose(&source),
+        }
+        None
+    }
+
+    /// Ends the controller with its source, once, and tells why unless it was to end anyway: a stop of it or of its factory
+    /// ends the sources, too, and is seen before they are seen to have ended.
+    fn lose(&self, source: &Ended) {
+        if self.ending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let was_to_end = self.roster.upgrade().is_none_or(|roster| roster.is_stopping());
+        self.stop();
+        if !was_to_end {
+            let (controller, source, died) = (&*self.name, &*source.subject, source.died);
+            tell(self.observer.as_ref(), &Observed::ControllerStopped { controller, source, died });
         }
     }
 
@@ -310,10 +349,11 @@ impl ControllerCore {
 
     /// No new run starts; those that run complete.
     pub fn stop(&self) {
+        self.ending.store(true, Ordering::Release);
         self.machine.lock().stop();
         // A removal drops what waits, which may be code of the user's: under no lock.
-        let gates = self.gates.lock().clone();
-        gates.iter().for_each(Registration::remove);
+        let sources = self.gate.lock().registrations();
+        sources.iter().for_each(Registration::remove);
         self.signal.notify();
         self.watch.notify();
     }
@@ -323,7 +363,9 @@ impl ControllerCore {
         self.machine.lock().counts()
     }
 
-    /// True if nothing runs and nothing waits to run now.
+    /// True once the controller has begun and nothing runs and nothing waits to run now; keys may wait for their time. It has
+    /// begun when all informers that feed it are synced and what they had then has called for its keys. After a stop: true
+    /// if nothing runs.
     pub fn is_idle(&self) -> bool {
         self.machine.lock().is_idle()
     }

@@ -144,6 +144,10 @@ impl FactoryCore {
         &self.lives
     }
 
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.roster
+    }
+
     pub(crate) fn observer(&self) -> Option<Observer> {
         self.shared.observer.clone()
     }

@@ -1,5 +1,6 @@
 //! What can be seen from outside: requests, phases, failures, panics; and the clock.
 
+use crate::controller::Awaited;
 use crate::guard;
 use crate::sync::Arc;
 use informer_core::controller::{Finished, Overdue, OwnerScopeError, Verdict};
@@ -55,6 +56,27 @@ pub enum Observed<'a> {
     /// A reconcile is over its deadline and goes on: it cannot be stopped, and keeps its key and its worker. Told once; how
     /// it ends is told, too.
     Overdue(&'a Overdue),
+    /// A controller has not begun, and waits for some of its sources while another one is ready, or for one that nobody starts
+    /// or feeds, longer than [`GATE_PATIENCE`](crate::controller::GATE_PATIENCE): perhaps `start()` was not called on the
+    /// factory of that informer, or not since it was asked for. Told once for each controller, which begins nevertheless
+    /// when they are ready.
+    ControllerWaits {
+        /// What it reconciles.
+        controller: &'a str,
+        /// What it waits for, and why; at least one.
+        sources: &'a [Awaited],
+    },
+    /// A controller has stopped because one of its sources did: it would act on a cache that stands still. Told once, and not
+    /// if the controller or its factory was asked to stop. Of informers of two factories, stop the controllers before the
+    /// factory that they borrow from.
+    ControllerStopped {
+        /// What it reconciles.
+        controller: &'a str,
+        /// What the source reads.
+        source: &'a str,
+        /// True if nobody asked for the end of the source: its driver panicked, or ended with its runtime.
+        died: bool,
+    },
     /// An object names an owner that cannot be, so no key is called for. Told with each change that a controller which
     /// [owns](crate::controller::ControllerBuilder::owns) such objects sees of it.
     OwnerScope(&'a OwnerScopeError),
@@ -142,6 +164,8 @@ impl Observed<'_> {
             | Observed::HandlerDisconnected { .. }
             | Observed::Mutated { .. }
             | Observed::Overdue(_)
+            | Observed::ControllerWaits { .. }
+            | Observed::ControllerStopped { .. }
             | Observed::OwnerScope(_)
             | Observed::Ignored(_) => true,
             Observed::Request(_) | Observed::HeldUp { .. } | Observed::Resumed { .. } => false,
@@ -160,6 +184,21 @@ impl fmt::Display for Observed<'_> {
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
             Observed::Overdue(overdue) => write!(f, "{overdue}"),
+            Observed::ControllerWaits { controller, sources } => {
+                write!(f, "controller of {controller} waits for ")?;
+                for (at, source) in sources.iter().enumerate() {
+                    write!(f, "{}{source}", if at > 0 { " | " } else { "" })?;
+                }
+                Ok(())
+            }
+            Observed::ControllerStopped { controller, source, died: false } => {
+                write!(f, "controller of {controller} stopped: its source {source} was stopped")
+            }
+            Observed::ControllerStopped { controller, source, died: true } => write!(
+                f,
+                "controller of {controller} stopped: the driver of its source {source} ended by a panic, or with its \
+                 runtime; ask the factory for the informer again, start another controller with it, and call start()"
+            ),
             Observed::OwnerScope(fault) => write!(f, "{fault}"),
             Observed::Mutated { subject, key, version } => write!(
                 f,

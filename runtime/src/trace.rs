@@ -24,6 +24,8 @@ mod on {
             Observed::HeldUp { .. } | Observed::Resumed { .. } => quietly(|| tracing::info!("{observed}")),
             Observed::Reconcile(_)
             | Observed::Overdue(_)
+            | Observed::ControllerWaits { .. }
+            | Observed::ControllerStopped { .. }
             | Observed::OwnerScope(_)
             | Observed::HandlerPanic { .. }
             | Observed::HandlerDisconnected { .. }

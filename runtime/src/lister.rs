@@ -245,7 +245,8 @@ impl<T, V: IndexValue> Index<T, V> {
         self.store.read(count).unwrap_or(0)
     }
 
-    /// The values in use, sorted; none if the index was removed.
+    /// The values in use, sorted; none if the index was removed. Their texts are copied while the cache is read: with as many
+    /// values as objects, a change waits some milliseconds for 100,000.
     ///
     /// # Panics
     ///

@@ -1,8 +1,10 @@
 //! Types whose `drop` is code of the user's: it may ask what it likes, and its panic costs nobody else anything.
 
 use super::*;
+use informer_core::{Uid, Version};
 use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
 use informer_runtime::events::Events;
+use informer_runtime::lister::Lister;
 use informer_runtime::mutation::MutationCheck;
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
@@ -516,4 +518,14 @@ fn a_handler_that_has_the_last_handle_of_a_whole_state_drops_each_object_though_
             assert_eq!(dropped.load(Ordering::Relaxed), 3, "{comes:?}, resync {resync:?}");
         }
     }
+}
+
+#[test]
+fn a_lister_of_given_objects_drops_each_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let of = |name: &str| Obj::new(key(name), Uid::new(name), Version::new("1"), Throws(Arc::clone(&dropped)));
+    let lister = Lister::of(["a", "a", "a", "b"].map(of));
+    assert_eq!((dropped.load(Ordering::Relaxed), lister.len()), (2, 2));
+    drop(lister);
+    assert_eq!(dropped.load(Ordering::Relaxed), 4);
 }

@@ -497,7 +497,7 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
     fn feed_changes(&mut self, changes: impl IntoIterator<Item = Change<T>>, inner: &Inner<T>) {
         let changes = changes.into_iter().map(|change| match change {
             Change::DeletedKey(key) => Change::DeletedKey(inner.store.key(key)),
-            with_object => with_object,
+            with_object @ (Change::Applied(_) | Change::Deleted(_)) => with_object,
         });
         let fed = self.driver_mut().changes(changes);
         self.feed(fed, inner);

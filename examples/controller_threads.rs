@@ -4,7 +4,7 @@
 //! cargo run --release --example controller_threads [-- --kubeconfig FILE]
 //! ```
 
-use informer_blocking::{Client, Controller, Factory, InformerSpec, Outcome, Preconditions, generation_changed};
+use informer_blocking::{Client, Controller, DeleteOptions, Factory, InformerSpec, Outcome, generation_changed};
 use informer_examples::reconcile::{ConfigMap, Step, Widget, plan};
 use informer_examples::world::World;
 use std::error::Error;
@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
                 Step::Create(child) => drop(api.create(key.namespace(), &child)?),
                 Step::Update(child) => drop(api.update(&key, &child)?),
                 Step::Delete { uid } => {
-                    let only_it = Preconditions { uid: Some(uid), ..Preconditions::default() };
-                    match api.delete(&key, &only_it) {
+                    let only_it = DeleteOptions::default().with_uid(uid);
+                    match api.delete(&key, only_it) {
                         Err(error) if !error.is_not_found() => return Err(error.into()),
                         _ => {}
                     }

@@ -7,7 +7,7 @@
 
 use informer_examples::reconcile::{ConfigMap, Step, Widget, plan};
 use informer_examples::world::World;
-use informer_tokio::{Client, Controller, Factory, InformerSpec, Outcome, Preconditions, generation_changed};
+use informer_tokio::{Client, Controller, DeleteOptions, Factory, InformerSpec, Outcome, generation_changed};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
                     Step::Create(child) => drop(api.create(key.namespace(), &child).await?),
                     Step::Update(child) => drop(api.update(&key, &child).await?),
                     Step::Delete { uid } => {
-                        let only_it = Preconditions { uid: Some(uid), ..Preconditions::default() };
-                        match api.delete(&key, &only_it).await {
+                        let only_it = DeleteOptions::default().with_uid(uid);
+                        match api.delete(&key, only_it).await {
                             Err(error) if !error.is_not_found() => return Err(error.into()),
                             _ => {}
                         }

@@ -95,9 +95,7 @@ impl Output {
             Observed::Request(request) => self.request(request),
             Observed::Notice { notice: Notice::Phase(phase), .. } => self.phase(*phase),
             Observed::Notice { notice: Notice::Failure(failure), .. } => self.failure(failure),
-            Observed::HandlerPanic { handler, text } => {
-                tell(format_args!("informer: handler {handler} panicked: {text}"));
-            }
+            Observed::HandlerPanic { .. } => tell(format_args!("informer: {observed}")),
             Observed::HandlerDisconnected { handler } => {
                 tell(format_args!("informer: handler {handler} fell behind"));
             }

@@ -4,7 +4,7 @@
 //! It talks to the cluster with the blocking client, whatever runtime the controller is on.
 
 use crate::reconcile::{ConfigMap, MANAGED_BY, Widget, WidgetSpec, desired};
-use informer_blocking::{Api, Client, Config, Error, Factory, InformerSpec, LabelSelector, Preconditions};
+use informer_blocking::{Api, Client, Config, DeleteOptions, Error, Factory, InformerSpec, LabelSelector};
 use informer_core::lister::Objects;
 use informer_core::object::Meta;
 use informer_core::rng::Rng;
@@ -141,7 +141,7 @@ impl World {
         let metadata = ObjectMeta { name: "probe".into(), ..ObjectMeta::default() };
         let widget = Widget { metadata, spec: WidgetSpec { text: String::new() } };
         patiently("make a first widget", || made(widgets.create(&self.namespace, &widget)))?;
-        patiently("delete it again", || gone(widgets.delete(&probe, &Preconditions::default())))
+        patiently("delete it again", || gone(widgets.delete(&probe, DeleteOptions::default())))
     }
 
     fn widgets(&self) -> Api<Widget> {
@@ -222,7 +222,7 @@ impl World {
 
     fn delete(&mut self, name: &str) -> Result<(), Failure> {
         let (widgets, key) = (self.widgets(), Key::new(&self.namespace, name));
-        patiently("delete a widget", || gone(widgets.delete(&key, &Preconditions::default())))?;
+        patiently("delete a widget", || gone(widgets.delete(&key, DeleteOptions::default())))?;
         self.expected.remove(name);
         Ok(())
     }
@@ -309,9 +309,9 @@ impl World {
         let namespaces = self.client.api_of::<DynamicObject>(NAMESPACES);
         let definitions = self.client.api_of::<DynamicObject>(DEFINITIONS);
         let own = Key::new("", &self.namespace);
-        patiently("delete the namespace", || gone(namespaces.delete(&own, &Preconditions::default())))?;
+        patiently("delete the namespace", || gone(namespaces.delete(&own, DeleteOptions::default())))?;
         let widgets = Key::new("", "widgets.example.com");
-        patiently("delete the definition", || gone(definitions.delete(&widgets, &Preconditions::default())))?;
+        patiently("delete the definition", || gone(definitions.delete(&widgets, DeleteOptions::default())))?;
         if let Some(served) = &mut self.served {
             served.stop();
         }

@@ -37,6 +37,9 @@
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
+//! What the documentation calls `informer_core::…` and `informer_runtime::…` is [`core`] and [`runtime`](mod@runtime) here: nobody
+//! needs a dependency on those two.
+//!
 //! # Ways to take events
 //!
 //! ```no_run
@@ -143,7 +146,7 @@ pub use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
 pub use informer_core::store::{IndexError, IndexValue, IndexValues, Seen, Snapshot, Store};
 pub use informer_core::wire::{Limits, Request, Status};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
-pub use informer_runtime::api::{DEFAULT_TIMEOUT, Deletion, Preconditions};
+pub use informer_runtime::api::{DEFAULT_TIMEOUT, DeleteOptions, Deletion, Preconditions, PropagationPolicy};
 pub use informer_runtime::config::{ConfigError, ConfigErrorKind, HttpVersion, Pings, Secret, TokenSource};
 pub use informer_runtime::controller::Context;
 pub use informer_runtime::factory::FactoryOptions;

@@ -2,7 +2,7 @@
 
 use crate::connection::Connector;
 use informer_core::{Key, Object, Resource};
-use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, Deletion, Preconditions};
+use informer_runtime::api::{ApiRequest, Call, DEFAULT_TIMEOUT, DeleteOptions, Deletion};
 use informer_runtime::fault::Fault;
 use informer_runtime::sync::Arc;
 use informer_runtime::{Config, Error};
@@ -155,8 +155,12 @@ impl Client {
     /// # Errors
     ///
     /// As that.
-    pub async fn delete<T: Object>(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
-        self.api::<T>().delete(key, preconditions).await
+    pub async fn delete<T: Object>(
+        &self,
+        key: &Key,
+        options: impl Into<DeleteOptions> + Send,
+    ) -> Result<Deletion<T>, Error> {
+        self.api::<T>().delete(key, options).await
     }
 
     /// Sends a call until it is answered: status code and body.
@@ -220,6 +224,7 @@ impl<T: Object> Api<T> {
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one); returns it as the server has it.
+    /// What `object` does not say of `apiVersion` and `kind` is added.
     ///
     /// # Errors
     ///
@@ -229,6 +234,10 @@ impl<T: Object> Api<T> {
     }
 
     /// Replaces an object, which carries the `resourceVersion` that it replaces.
+    ///
+    /// It is replaced as a whole: **a field that the type of `object` does not have is erased**, whoever wrote it. With a
+    /// type that names some of the fields only, use [`merge_patch`](Self::merge_patch). `apiVersion` and `kind` are added as
+    /// by [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -246,7 +255,10 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::update_status(&self.resource, key, object)?).await
     }
 
-    /// Applies a JSON merge patch (RFC 7386).
+    /// Applies a JSON merge patch (RFC 7386): what it does not name stays as it is.
+    ///
+    /// A list is replaced as a whole: a patch of one (`finalizers`, `ownerReferences`) carries the `resourceVersion` of the
+    /// object that it was made from, and is a conflict if somebody was faster.
     ///
     /// # Errors
     ///
@@ -264,32 +276,48 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::merge_patch_status(&self.resource, key, patch)?).await
     }
 
-    /// Deletes an object if the preconditions hold, and tells what became of it: with finalizers, or a grace period, it is
-    /// still there when this returns.
+    /// Deletes an object as the options say, if their preconditions hold, and tells what became of it: with finalizers, or a
+    /// grace period, it is still there when this returns.
     ///
-    /// The objects that it owns are collected some time after it. Those of a Job or a ReplicationController are not: the
-    /// server's default for these two is to let the Pods go on, and so to hold the owner until they are without one.
+    /// The objects that it owns are collected some time after it. **The Pods of a Job or a ReplicationController are not**:
+    /// the server's default for these two is [`PropagationPolicy::Orphan`], which lets the Pods go on, and so holds the owner
+    /// until they are without one. To have the Pods deleted, ask for [`PropagationPolicy::Background`], or for
+    /// [`PropagationPolicy::Foreground`] to have them go first.
     ///
     /// ```no_run
-    /// use informer_tokio::{Api, DynamicObject, Obj, OwnWrites, Preconditions};
+    /// use informer_tokio::{Api, DeleteOptions, DynamicObject, Key, Obj, OwnWrites, PropagationPolicy};
+    /// use std::time::Duration;
     ///
-    /// # async fn example(api: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>)
-    /// # -> Result<(), Box<dyn std::error::Error>> {
-    /// let only_it = Preconditions { uid: Some(seen.uid().to_string()), ..Preconditions::default() };
-    /// let answer = api.delete(&seen.key().to_key(), &only_it).await?;
+    /// # async fn example(
+    /// #     jobs: Api<DynamicObject>, pods: Api<DynamicObject>, own: OwnWrites<DynamicObject>, seen: Obj<DynamicObject>,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// // As the server would by itself, whatever is called so now:
+    /// let deleted = jobs.delete(&Key::new("web", "nightly"), DeleteOptions::default()).await?;
+    /// println!("its Pods run on, and until they are without it: {deleted:?}");
+    /// // A Job with its Pods:
+    /// let deleted = jobs.delete(&Key::new("web", "hourly"), PropagationPolicy::Background).await?;
+    /// println!("its Pods go after it: {deleted:?}");
+    /// // The very Pod that was seen, which gets five seconds to stop:
+    /// let only_it = DeleteOptions::default().with_uid(seen.uid()).with_grace_period(Duration::from_secs(5));
+    /// let answer = pods.delete(&seen.key().to_key(), only_it).await?;
     /// if !answer.is_gone() {
-    ///     println!("{seen:?} waits for {:?}", answer.object());
+    ///     println!("{seen:?} waits: {:?}, {:?}", answer.grace_period(), answer.finalizers());
     /// }
     /// own.answered(&seen, answer)?; // reads through `own` know it before the cache does
     /// # Ok(())
     /// # }
     /// ```
     ///
+    /// [`PropagationPolicy::Orphan`]: informer_runtime::api::PropagationPolicy::Orphan
+    /// [`PropagationPolicy::Background`]: informer_runtime::api::PropagationPolicy::Background
+    /// [`PropagationPolicy::Foreground`]: informer_runtime::api::PropagationPolicy::Foreground
+    ///
     /// # Errors
     ///
-    /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold.
-    pub async fn delete(&self, key: &Key, preconditions: &Preconditions) -> Result<Deletion<T>, Error> {
-        let request = ApiRequest::delete(&self.resource, key, preconditions)?;
+    /// See the [type](Self); [`Error::is_conflict`] if a precondition does not hold. Nothing is sent if the options cannot be
+    /// meant: an empty precondition, a grace period that is no whole number of seconds.
+    pub async fn delete(&self, key: &Key, options: impl Into<DeleteOptions> + Send) -> Result<Deletion<T>, Error> {
+        let request = ApiRequest::delete(&self.resource, key, options)?;
         let (code, body) = self.client.call(request.clone()).await?;
         request.read_deletion(code, &body)
     }

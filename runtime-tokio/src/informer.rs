@@ -13,7 +13,6 @@ use informer_runtime::guard;
 use informer_runtime::handler::{HandlerOptions, Lent, Registration};
 use informer_runtime::informer::InformerHandle;
 use informer_runtime::lister::Lister;
-use informer_runtime::observe::Observed;
 use informer_runtime::sync::Arc;
 use std::fmt;
 use std::future::Future;
@@ -98,7 +97,6 @@ impl<T: Send + Sync + 'static> Informer<T> {
     {
         let on_synced = options.on_synced.clone();
         let (registration, mut deliveries) = self.channel(options);
-        let name = registration.name().to_string();
         let (runtime, life) = (Arc::clone(&self.runtime), self.lives().enter());
         self.runtime.spawn(async move {
             // In this order: the handler is dropped before its life ends.
@@ -116,8 +114,7 @@ impl<T: Send + Sync + 'static> Informer<T> {
                     told
                 };
                 if let Err(text) = outcome {
-                    deliveries.mark_panic();
-                    runtime.core.observe(&Observed::HandlerPanic { handler: &name, text: &text });
+                    deliveries.mark_panic(&text, |panic| runtime.core.observe(panic));
                 }
                 delivered += 1;
                 if delivered % BURST == 0 {

@@ -26,7 +26,7 @@ use crate::guard;
 use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Passed, Registration};
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
-use crate::observe::{Clock, Observed, Observer, random_seed, tell};
+use crate::observe::{Clock, HandlerCall, Observed, Observer, random_seed, tell};
 use crate::replaced::{drop_each, drop_quietly};
 use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::acknowledged::{Acknowledged, Given};
@@ -230,8 +230,7 @@ impl<T> Shared<T> {
     fn tell_synced(&self) {
         let told = self.on_synced.lock().take();
         if let Some(Err(text)) = told.map(|told| guard::call(move || told())) {
-            self.channel.mark_panic();
-            tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: self.registration.name(), text: &text });
+            self.channel.mark_panic(HandlerCall::Synced, &text, |panic| tell(self.observer.as_ref(), panic));
         }
         self.channel.mark_synced();
     }

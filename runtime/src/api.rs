@@ -3,8 +3,10 @@
 //! Adapters make a [`Call`] of an [`ApiRequest`], send what it says, and hand the answer to [`ApiRequest::read_object`] or
 //! [`ApiRequest::read_deletion`].
 
+mod delete_options;
 mod deletion;
 
+pub use delete_options::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use deletion::Deletion;
 
 use crate::Config;
@@ -15,7 +17,7 @@ use informer_core::decode::Codec;
 use informer_core::wire::{Status, Verb};
 use informer_core::{Key, Object, Resource};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// How long a call may take unless a client is told otherwise: as long as the slowest admission webhook may (30 s is their
@@ -39,15 +41,6 @@ pub struct ApiRequest {
     resource: Resource,
 }
 
-/// What must still be true of an object for a deletion to happen.
-#[derive(Clone, Debug, Default)]
-pub struct Preconditions {
-    /// The incarnation: guards against deleting a successor of the same name.
-    pub uid: Option<String>,
-    /// The version.
-    pub resource_version: Option<String>,
-}
-
 impl ApiRequest {
     fn new(verb: Verb, resource: &Resource, namespace: &str, name: Option<&str>, sub: &str) -> Result<Self, Error> {
         let mut target = resource.path(Some(&*segment(namespace)).filter(|namespace| !namespace.is_empty()));
@@ -67,12 +60,12 @@ impl ApiRequest {
         let bad = bad.map(|bad| format!("no object or namespace can be called {bad:?}"));
         match bad.or_else(|| out_of_scope(resource, namespace)) {
             None => Ok(request),
-            Some(why) => Err(Error::Transport {
-                request: request.describe(),
-                reason: format!("nothing was sent, as {why}"),
-                source: None,
-            }),
+            Some(why) => Err(request.unsent(&why)),
         }
+    }
+
+    fn unsent(&self, why: &str) -> Error {
+        Error::Transport { request: self.describe(), reason: format!("nothing was sent, as {why}"), source: None }
     }
 
     fn with<B: Serialize + ?Sized>(mut self, body: &B) -> Result<Self, Error> {
@@ -89,14 +82,10 @@ impl ApiRequest {
             if kind.as_str() == Some("") {
                 // The server would only say that a kind is missing.
                 let resource = &self.resource;
-                return Err(Error::Transport {
-                    request: self.describe(),
-                    reason: format!(
-                        "nothing was sent, as nobody said of which kind an object of {resource} is: set the `kind` of its \
-                         Resource (Resource::dynamic takes it), or write it into the object"
-                    ),
-                    source: None,
-                });
+                return Err(self.unsent(&format!(
+                    "nobody said of which kind an object of {resource} is: set the `kind` of its Resource \
+                     (Resource::dynamic takes it), or write it into the object"
+                )));
             }
         }
         self.body = body.to_string().into_bytes();
@@ -162,23 +151,16 @@ impl ApiRequest {
         Ok(request)
     }
 
-    /// Deletes an object if the preconditions hold.
+    /// Deletes an object, as the options say.
     ///
     /// # Errors
     ///
-    /// If no object can have this key: its name is empty, say, or it has no namespace and objects of this resource have.
-    pub fn delete(resource: &Resource, key: &Key, preconditions: &Preconditions) -> Result<Self, Error> {
+    /// If no object can have this key: its name is empty, say, or it has no namespace and objects of this resource have. If
+    /// the options cannot be meant: an empty precondition, a grace period that is no whole number of seconds or too long.
+    pub fn delete(resource: &Resource, key: &Key, options: impl Into<DeleteOptions>) -> Result<Self, Error> {
         let mut request = ApiRequest::new(Verb::Delete, resource, key.namespace(), Some(key.name()), "")?;
-        let mut conditions = serde_json::Map::new();
-        if let Some(uid) = &preconditions.uid {
-            conditions.insert("uid".into(), uid.clone().into());
-        }
-        if let Some(version) = &preconditions.resource_version {
-            conditions.insert("resourceVersion".into(), version.clone().into());
-        }
-        if !conditions.is_empty() {
-            let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": conditions});
-            request.body = options.to_string().into_bytes();
+        if let Some(body) = options.into().body().map_err(|why| request.unsent(&why))? {
+            request.body = body.to_string().into_bytes();
         }
         Ok(request)
     }
@@ -350,6 +332,7 @@ fn segment(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
 
@@ -391,11 +374,25 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_carries_its_preconditions() {
-        let uid = Preconditions { uid: Some("u".into()), resource_version: None };
-        let delete = ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), &uid).unwrap();
+    fn a_deletion_carries_its_options_and_has_no_body_without() {
+        let delete = |options| ApiRequest::delete(&CONFIG_MAPS, &Key::new("web", "a"), options);
+        assert!(delete(DeleteOptions::default()).unwrap().body.is_empty());
+        let half =
+            delete(DeleteOptions::default().with_grace_period(Duration::from_millis(500))).unwrap_err().to_string();
+        let place =
+            "DELETE /api/v1/namespaces/web/configmaps/a: nothing was sent, as a grace period is in whole seconds";
+        assert!(half.starts_with(place), "{half}");
+        let empty = delete(DeleteOptions::default().with_uid("")).unwrap_err();
+        assert!(!empty.is_conflict() && empty.to_string().contains("the precondition uid is empty"), "{empty}");
+        let delete = delete(DeleteOptions::from(PropagationPolicy::Background).with_uid("u")).unwrap();
+        assert_eq!(
+            (delete.describe(), delete.content_type),
+            ("DELETE /api/v1/namespaces/web/configmaps/a".into(), "application/json")
+        );
         let body: Value = serde_json::from_slice(&delete.body).unwrap();
-        assert_eq!(body["preconditions"], json!({"uid": "u"}));
+        let wanted = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"},
+            "propagationPolicy": "Background"});
+        assert_eq!(body, wanted);
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
         assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
         let odd = delete.read_deletion::<informer_core::DynamicObject>(200, b"<html>").unwrap_err().to_string();
@@ -441,7 +438,7 @@ mod tests {
                 ApiRequest::update_status(resource, &key, &object),
                 ApiRequest::merge_patch(resource, &key, &object),
                 ApiRequest::merge_patch_status(resource, &key, &object),
-                ApiRequest::delete(resource, &key, &Preconditions::default()),
+                ApiRequest::delete(resource, &key, DeleteOptions::default()),
             ]
         };
         for (resource, namespace, wanted) in [
@@ -465,7 +462,7 @@ mod tests {
     fn a_name_never_reaches_beyond_its_place_in_the_path() {
         for key in [("web", ""), ("web", "."), ("web", ".."), ("web", "a/b"), ("web", "a%2fb"), ("..", "a")] {
             let key = Key::new(key.0, key.1);
-            let refused = ApiRequest::delete(&CONFIG_MAPS, &key, &Preconditions::default()).unwrap_err().to_string();
+            let refused = ApiRequest::delete(&CONFIG_MAPS, &key, DeleteOptions::default()).unwrap_err().to_string();
             assert!(refused.contains("nothing was sent, as no object or namespace can be called"), "{refused}");
             assert!(ApiRequest::get(&CONFIG_MAPS, &key).is_err());
         }

@@ -42,7 +42,7 @@ pub use stream::EventStream;
 use crate::guard;
 use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
-use crate::observe::{Observed, Observer, random_seed, tell};
+use crate::observe::{Observer, random_seed, tell};
 use crate::replaced::drop_each;
 #[cfg(feature = "async")]
 use crate::sync::Place;
@@ -192,8 +192,7 @@ impl<T> Feed<T> {
     }
 
     fn panicked(&self, text: &str) {
-        self.deliveries.mark_panic();
-        tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: self.registration.name(), text });
+        self.deliveries.mark_panic(text, |panic| tell(self.observer.as_ref(), panic));
     }
 }
 

@@ -16,6 +16,7 @@ mod schedules;
 use crate::error::Error;
 use crate::guard;
 use crate::informer::Command;
+use crate::observe::{HandlerCall, Observed};
 use crate::replaced::drop_each;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Signal, deadline};
@@ -304,8 +305,9 @@ impl<T> Channel<T> {
     }
 
     /// See [`Deliveries::mark_panic`].
-    pub(crate) fn mark_panic(&self) {
+    pub(crate) fn mark_panic(&self, call: HandlerCall<'_>, text: &str, tell: impl FnOnce(&Observed<'_>)) {
         self.shared.panics.fetch_add(1, Ordering::Relaxed);
+        tell(&Observed::HandlerPanic { handler: &self.shared.name, call, text });
     }
 
     /// The handler fell behind: it is removed.
@@ -567,9 +569,11 @@ impl<T> Deliveries<T> {
         self.channel.mark_synced();
     }
 
-    /// Counts a panic of the handler; the item is passed over.
-    pub fn mark_panic(&self) {
-        self.channel.mark_panic();
+    /// Counts a panic of the handler about what it was [lent](Self::try_next) last, and has `tell` tell of it; that item is
+    /// passed over.
+    pub fn mark_panic(&self, text: &str, tell: impl FnOnce(&Observed<'_>)) {
+        let call = self.walk.as_ref().map_or(HandlerCall::Synced, |walk| HandlerCall::of(walk.current()));
+        self.channel.mark_panic(call, text, tell);
     }
 }
 

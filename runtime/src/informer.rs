@@ -10,7 +10,7 @@ use crate::guard::section::{self, Held};
 use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::lister::{Index, Lister};
 use crate::mutation::MutationCheck;
-use crate::observe::{Clock, Observed, Observer, tell};
+use crate::observe::{Clock, Observer, tell};
 use crate::roster::Roster;
 use crate::store::SharedStore;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -136,6 +136,16 @@ impl<T: 'static> InformerSpec<T> {
 
     /// Changes each object before it is stored, also its type: once per object that the server sends. Keys, uids and
     /// versions stand beside the value, out of reach.
+    ///
+    /// ```
+    /// use informer_core::{DynamicObject, Resource};
+    /// use informer_runtime::informer::InformerSpec;
+    ///
+    /// let pods = InformerSpec::<DynamicObject>::of("pods".parse::<Resource>()?);
+    /// let lean = pods.transform(|pod: DynamicObject| Ok(pod.without(&["metadata", "managedFields"])));
+    /// # drop(lean);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     ///
@@ -529,7 +539,9 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         self.0.store.remove_index(name)
     }
 
-    /// Reads an index that was added before, or will be; its values are texts.
+    /// Reads an index that was added before, or will be; its values are texts. As long as there is none of this name,
+    /// [`Index::get`] finds nothing, as of a value that nobody has: [`Index::try_get`] tells the two apart, and
+    /// [`by_index_of`](Self::by_index_of) looks at once.
     pub fn by_index(&self, name: &str) -> Index<T> {
         Index::new(Arc::clone(&self.0.store), name.to_string())
     }
@@ -683,9 +695,8 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         let on_synced = options.on_synced.clone();
         let (registration, deliveries) = self.channel(options);
         let observer = self.observer();
-        let name = registration.name().to_string();
         let life = self.lives().enter();
-        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, name, _life: life }))
+        (registration, Box::new(FunctionLoop { deliveries, function, on_synced, observer, _life: life }))
     }
 }
 
@@ -756,14 +767,12 @@ struct FunctionLoop<T, F> {
     function: F,
     on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
-    name: String,
     _life: Life,
 }
 
 impl<T, F> FunctionLoop<T, F> {
     fn panicked(&self, text: &str) {
-        self.deliveries.mark_panic();
-        tell(self.observer.as_ref(), &Observed::HandlerPanic { handler: &self.name, text });
+        self.deliveries.mark_panic(text, |panic| tell(self.observer.as_ref(), panic));
     }
 }
 

@@ -210,7 +210,8 @@ impl<T, V: IndexValue> Index<T, V> {
         &self.name
     }
 
-    /// The objects that have `value`; none if nobody has it, or if the index was removed.
+    /// The objects that have `value`; none if nobody has it, and none if there is no such index, or not any more:
+    /// [`try_get`](Self::try_get) says so.
     pub fn get(&self, value: &V::Query) -> Objects<T> {
         self.try_get(value).unwrap_or_default()
     }

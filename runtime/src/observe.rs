@@ -4,6 +4,7 @@ use crate::guard;
 use crate::sync::Arc;
 use informer_core::controller::{Finished, Overdue, OwnerScopeError, Verdict};
 use informer_core::informer::Notice;
+use informer_core::listener::Notification;
 use informer_core::time::{Deadline, Time};
 use informer_core::wire::Request;
 use informer_core::{KeyRef, VersionRef};
@@ -40,10 +41,12 @@ pub enum Observed<'a> {
         /// What happened.
         notice: &'a Notice,
     },
-    /// A handler panicked; the notification was passed over.
+    /// A handler panicked; what it was told was passed over.
     HandlerPanic {
         /// Its name.
         handler: &'a str,
+        /// What it was told.
+        call: HandlerCall<'a>,
         /// The text of the panic.
         text: &'a str,
     },
@@ -90,6 +93,42 @@ pub enum Observed<'a> {
     Ignored(&'a str),
 }
 
+/// What a handler was told in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerCall<'a> {
+    /// Of an object that was added.
+    Added(KeyRef<'a>),
+    /// Of one that was updated, or is told again.
+    Updated(KeyRef<'a>),
+    /// Of one that is gone.
+    Deleted(KeyRef<'a>),
+    /// That it was told of all of the initial state: [`HandlerOptions::on_synced`](crate::handler::HandlerOptions::on_synced).
+    Synced,
+}
+
+impl<'a> HandlerCall<'a> {
+    /// The call about a notification.
+    pub fn of<T>(notification: &'a Notification<T>) -> Self {
+        let key = notification.key();
+        match notification {
+            Notification::Added { .. } => HandlerCall::Added(key),
+            Notification::Deleted { .. } => HandlerCall::Deleted(key),
+            Notification::Updated { .. } | _ => HandlerCall::Updated(key),
+        }
+    }
+}
+
+impl fmt::Display for HandlerCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HandlerCall::Added(key) => write!(f, "that {key} was added"),
+            HandlerCall::Updated(key) => write!(f, "that {key} was updated"),
+            HandlerCall::Deleted(key) => write!(f, "that {key} was deleted"),
+            HandlerCall::Synced => f.write_str("that it is synced"),
+        }
+    }
+}
+
 impl Observed<'_> {
     /// True if something failed that a person may have to see to: a request, a reconcile, a handler. That an informer is
     /// [held up](Self::HeldUp) is none: who asked for `Overflow::Pause` asked for that.
@@ -117,8 +156,8 @@ impl fmt::Display for Observed<'_> {
             Observed::Notice { subject, notice: Notice::Phase(phase) } => write!(f, "{subject}: {phase}"),
             Observed::Notice { subject, notice: Notice::Synced } => write!(f, "{subject}: synced"),
             Observed::Notice { subject, notice } => write!(f, "{subject}: {notice:?}"),
-            Observed::HandlerPanic { handler, text } => {
-                write!(f, "handler {handler} panicked: {text}; the notification was passed over")
+            Observed::HandlerPanic { handler, call, text } => {
+                write!(f, "handler {handler} panicked when it was told {call}: {text}; that was passed over")
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
             Observed::Overdue(overdue) => write!(f, "{overdue}"),
@@ -259,9 +298,12 @@ mod tests {
         assert_eq!(failed.to_string(), "ns/a: attempt 1 failed: the cloud does not answer; retrying in 5ms");
         let done = finished(Ok(informer_core::controller::Outcome::done()));
         assert!(!Observed::Reconcile(&done).is_failure());
-        let panicked = Observed::HandlerPanic { handler: "h0", text: "boom" };
+        let key = Key::new("web", "a");
+        let call = HandlerCall::Updated(key.borrowed());
+        let panicked = Observed::HandlerPanic { handler: "h0", call, text: "boom" };
         assert!(panicked.is_failure());
-        assert_eq!(panicked.to_string(), "handler h0 panicked: boom; the notification was passed over");
+        let line = "handler h0 panicked when it was told that web/a was updated: boom; that was passed over";
+        assert_eq!(panicked.to_string(), line);
         let synced = Observed::Notice { subject: "pods", notice: &Notice::Synced };
         assert!(!synced.is_failure());
         assert_eq!(synced.to_string(), "pods: synced");

@@ -8,19 +8,21 @@ use crate::harness::{PATIENCE, cluster, eventually};
 use crate::http::Endpoint;
 use informer_blocking::{Client, Factory};
 use informer_core::{DynamicObject, Key, Obj, Resource};
-use informer_runtime::api::{ApiRequest, Deletion, Preconditions};
+use informer_runtime::api::{ApiRequest, DeleteOptions, Deletion, PropagationPolicy};
 use informer_runtime::informer::InformerSpec;
 use informer_runtime::own_writes::OwnWrites;
 use informer_runtime::{Config, Error};
 use informer_sim::{Served, Server};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::time::Duration;
 
 const NAMESPACE: &str = "deletion";
 
 const MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
 const ACCOUNTS: Resource = Resource::namespaced("", "v1", "serviceaccounts", "ServiceAccount");
 const PODS: Resource = Resource::namespaced("", "v1", "pods", "Pod");
+const CONTROLLERS: Resource = Resource::namespaced("", "v1", "replicationcontrollers", "ReplicationController");
 const JOBS: Resource = Resource::namespaced("batch", "v1", "jobs", "Job");
 const THINGS: Resource = Resource::namespaced("deletion.example.com", "v1", "things", "Thing");
 const DEFINITIONS: Resource =
@@ -52,13 +54,15 @@ struct Case {
     object: Value,
     meanwhile: Meanwhile,
     only_if: If,
-    /// Empty: as [`Api::delete`](informer_blocking::Api::delete) sends it, which knows no others.
-    options: &'static str,
+    options: DeleteOptions,
+    /// Sent in the place of all that the client would say, if it is not empty: options that it does not know.
+    instead: &'static str,
     expected: &'static str,
 }
 
 fn case(name: &'static str, resource: Resource, object: Value, expected: &'static str) -> Case {
-    Case { name, resource, object, meanwhile: Meanwhile::Nothing, only_if: If::Anything, options: "", expected }
+    let (meanwhile, only_if, options) = (Meanwhile::Nothing, If::Anything, DeleteOptions::default());
+    Case { name, resource, object, meanwhile, only_if, options, instead: "", expected }
 }
 
 impl Case {
@@ -72,8 +76,13 @@ impl Case {
         self
     }
 
-    fn options(mut self, options: &'static str) -> Self {
-        self.options = options;
+    fn options(mut self, options: impl Into<DeleteOptions>) -> Self {
+        self.options = options.into();
+        self
+    }
+
+    fn instead(mut self, instead: &'static str) -> Self {
+        self.instead = instead;
         self
     }
 }
@@ -100,6 +109,12 @@ fn job() -> Value {
     json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
 }
 
+fn controller() -> Value {
+    json!({"spec": {"replicas": 0, "selector": {"app": "a"}, "template": {
+        "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }}})
+}
+
 fn definition() -> Value {
     json!({"spec": {
         "group": "deletion.example.com", "scope": "Namespaced",
@@ -111,14 +126,20 @@ fn definition() -> Value {
     }})
 }
 
+fn within(seconds: u64) -> DeleteOptions {
+    DeleteOptions::default().with_grace_period(Duration::from_secs(seconds))
+}
+
 fn cases() -> Vec<Case> {
     use If::{AnotherIncarnation, AsSeen, SameIncarnation};
     use Meanwhile::{Changes, Deletes, Recreates};
-    const NOW: &str = r#"{"gracePeriodSeconds": 0}"#;
+    use PropagationPolicy::{Background, Foreground, Orphan};
     const GONE: &str = "gone, a Status; shows nothing; is not there";
     const LAST: &str = "gone, as it was last; shows nothing; is not there";
     const STOPPED: &str = "gone, marked, grace 0; shows nothing; is not there";
     const HELD: &str = "waits, marked, grace 0, example.com/hold; shows it marked; is there, marked";
+    const FIRST: &str = "waits, marked, grace 0, foregroundDeletion; shows it marked; is there, marked";
+    const STAY: &str = "waits, marked, grace 0, orphan; shows it marked; is there, marked";
     const CONFLICT: &str = "refused, 409 Conflict; shows it as it was; is there";
     vec![
         case("of most types", MAPS, plain(), GONE),
@@ -127,32 +148,114 @@ fn cases() -> Vec<Case> {
         case("held", MAPS, held(), HELD),
         case("held, custom", THINGS, held(), HELD),
         case("held, of a type that answers with the object", ACCOUNTS, held(), HELD),
-        case("held, and told whether it waits", MAPS, held(), HELD).options(r#"{"orphanDependents": false}"#),
+        case("held, and told whether it waits", MAPS, held(), HELD).instead(r#"{"orphanDependents": false}"#),
         case("held, and deleted by others before", MAPS, held(), HELD).meanwhile(Deletes("")),
         case("held, as it was seen", MAPS, held(), HELD).only_if(AsSeen),
-        case(
-            "its dependents first",
-            MAPS,
-            plain(),
-            "waits, marked, grace 0, foregroundDeletion; shows it marked; is there, marked",
-        )
-        .options(r#"{"propagationPolicy": "Foreground"}"#),
+        case("its dependents first", MAPS, plain(), FIRST).options(Foreground),
+        case("its dependents first, as it was seen", MAPS, plain(), FIRST).options(Foreground).only_if(AsSeen),
+        case("its dependents first, another incarnation", MAPS, plain(), CONFLICT)
+            .options(Foreground)
+            .only_if(AnotherIncarnation),
+        case("its dependents first, and then not", MAPS, plain(), GONE)
+            .options(Background)
+            .meanwhile(Deletes(r#"{"propagationPolicy": "Foreground"}"#)),
+        case("its dependents first, and deleted again", MAPS, plain(), FIRST)
+            .meanwhile(Deletes(r#"{"propagationPolicy": "Foreground"}"#)),
+        case("its dependents first, of a type that answers with the object", ACCOUNTS, plain(), FIRST)
+            .options(Foreground),
         case(
             "its dependents first, custom and held",
             THINGS,
             held(),
             "waits, marked, grace 0, example.com/hold, foregroundDeletion; shows it marked; is there, marked",
         )
-        .options(r#"{"propagationPolicy": "Foreground"}"#),
-        case("its dependents stay", MAPS, plain(), "waits, marked, grace 0, orphan; shows it marked; is there, marked")
-            .options(r#"{"propagationPolicy": "Orphan"}"#),
-        case("its dependents later", MAPS, plain(), GONE).options(r#"{"propagationPolicy": "Background"}"#),
-        case("a Job keeps its Pods", JOBS, job(), "waits, marked, grace 0, orphan; shows it marked; is there, marked"),
-        case("a Job and its Pods", JOBS, job(), GONE).options(r#"{"propagationPolicy": "Background"}"#),
+        .options(Foreground),
+        case("its dependents stay", MAPS, plain(), STAY).options(Orphan),
+        case("its dependents stay, custom", THINGS, plain(), STAY).options(Orphan),
+        case("its dependents later", MAPS, plain(), GONE).options(Background),
+        case("its dependents later, as it was seen", MAPS, plain(), GONE).options(Background).only_if(AsSeen),
+        case("its dependents later, held", MAPS, held(), HELD).options(Background),
+        case("of a type without grace", MAPS, plain(), GONE).options(within(9)),
+        case("held, of a type without grace", MAPS, held(), HELD).options(within(9)),
+        case("a Job keeps its Pods", JOBS, job(), STAY),
+        case("a Job keeps its Pods, as asked", JOBS, job(), STAY).options(Orphan),
+        case("a Job and its Pods", JOBS, job(), GONE).options(Background),
+        case("a Job and its Pods first", JOBS, job(), FIRST).options(Foreground),
+        case("a Job and its Pods after all", JOBS, job(), GONE).options(Background).meanwhile(Deletes("")),
+        case("a Job keeps its Pods, and is deleted again", JOBS, job(), STAY).meanwhile(Deletes("")),
+        case("a controller of old keeps its Pods", CONTROLLERS, controller(), STAY),
+        case("a controller of old and its Pods", CONTROLLERS, controller(), GONE).options(Background),
         case("a Pod without a node", PODS, pod(""), STOPPED),
         case("a Pod on a node", PODS, pod("n1"), "waits, marked, grace 30; shows it marked; is there, marked"),
-        case("a Pod on a node, at once", PODS, pod("n1"), STOPPED).options(NOW),
-        case("a Pod on a node, at once after all", PODS, pod("n1"), STOPPED).options(NOW).meanwhile(Deletes("")),
+        case("a Pod on a node, at once", PODS, pod("n1"), STOPPED).options(within(0)),
+        case("a Pod on a node, at once after all", PODS, pod("n1"), STOPPED).options(within(0)).meanwhile(Deletes("")),
+        case(
+            "a Pod on a node, with less time",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 5; shows it marked; is there, marked",
+        )
+        .options(within(5)),
+        case(
+            "a Pod on a node, with less time than before",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 5; shows it marked; is there, marked",
+        )
+        .options(within(5))
+        .meanwhile(Deletes("")),
+        case(
+            "a Pod on a node, with more time than before",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 9; shows it marked; is there, marked",
+        )
+        .options(within(60))
+        .meanwhile(Deletes(r#"{"gracePeriodSeconds": 9}"#)),
+        case(
+            "a Pod on a node, the longest time",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 9223372036; shows it marked; is there, marked",
+        )
+        .options(within(9_223_372_036)),
+        // What changes nothing of its time is not looked at any further.
+        case(
+            "a Pod that stops already, its dependents first",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 30; shows it marked; is there, marked",
+        )
+        .options(Foreground)
+        .meanwhile(Deletes("")),
+        case(
+            "a Pod that stops already, its dependents first and sooner",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 5, foregroundDeletion; shows it marked; is there, marked",
+        )
+        .options(within(5).with_propagation_policy(Foreground))
+        .meanwhile(Deletes("")),
+        case(
+            "a Pod on a node, its dependents stay",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 30, orphan; shows it marked; is there, marked",
+        )
+        .options(Orphan),
+        case("a Pod without a node, with time", PODS, pod(""), STOPPED).options(within(9)),
+        case(
+            "a Pod on a node, its dependents first",
+            PODS,
+            pod("n1"),
+            "waits, marked, grace 5, foregroundDeletion; shows it marked; is there, marked",
+        )
+        .options(within(5).with_propagation_policy(Foreground)),
+        case("a Pod on a node, its dependents first and at once", PODS, pod("n1"), FIRST)
+            .options(within(0).with_propagation_policy(Foreground)),
+        case("a Pod on a node, another incarnation, at once", PODS, pod("n1"), CONFLICT)
+            .options(within(0))
+            .only_if(AnotherIncarnation),
         case("a Pod on a node, again", PODS, pod("n1"), "waits, marked, grace 9; shows it marked; is there, marked")
             .meanwhile(Deletes(r#"{"gracePeriodSeconds": 9}"#)),
         case(
@@ -161,7 +264,7 @@ fn cases() -> Vec<Case> {
             held_pod("n1"),
             "waits, marked, grace 30, example.com/hold; shows it marked; is there, marked",
         ),
-        case("a held Pod on a node, at once", PODS, held_pod("n1"), HELD).options(NOW),
+        case("a held Pod on a node, at once", PODS, held_pod("n1"), HELD).options(within(0)),
         case("a held Pod without a node", PODS, held_pod(""), HELD),
         case("as it was seen", MAPS, plain(), GONE).only_if(AsSeen),
         case("another incarnation", MAPS, plain(), CONFLICT).only_if(AnotherIncarnation),
@@ -242,18 +345,18 @@ impl Side {
                 self.make(resource, name, &case.object);
             }
         }
-        let uid = Some(seen.uid().to_string());
-        let only_if = match case.only_if {
-            If::Anything => Preconditions::default(),
-            If::SameIncarnation => Preconditions { uid, resource_version: None },
-            If::AsSeen => Preconditions { uid, resource_version: Some(seen.version().to_string()) },
-            If::AnotherIncarnation => Preconditions { uid: Some("another".into()), resource_version: None },
+        let options = case.options.clone();
+        let options = match case.only_if {
+            If::Anything => options,
+            If::SameIncarnation => options.with_uid(seen.uid()),
+            If::AsSeen => options.with_uid(seen.uid()).with_resource_version(seen.version()),
+            If::AnotherIncarnation => options.with_uid("another"),
         };
-        let answer = if case.options.is_empty() {
-            client.api_of::<DynamicObject>(resource.clone()).delete(&key, &only_if)
+        let answer = if case.instead.is_empty() {
+            client.api_of::<DynamicObject>(resource.clone()).delete(&key, options)
         } else {
-            let request = ApiRequest::delete(resource, &key, &only_if).expect("objects can be called so");
-            let answer = self.endpoint.ask("DELETE", &request.target, case.options);
+            let request = ApiRequest::delete(resource, &key, options).expect("objects can be called so");
+            let answer = self.endpoint.ask("DELETE", &request.target, case.instead);
             request.read_deletion(answer.status, answer.body.as_bytes())
         };
         let mut led_to = outcome(answer, &seen, &own, &key);
@@ -315,6 +418,15 @@ fn outcome(
                 }
             }
             let gone = deletion.is_gone();
+            let waiting = deletion.object().filter(|_| !gone).map(metadata).unwrap_or_default();
+            let finalizers = waiting["finalizers"].as_array().cloned().unwrap_or_default();
+            let seconds = waiting["deletionGracePeriodSeconds"].as_u64().filter(|&seconds| seconds > 0);
+            assert_eq!(json!(deletion.finalizers()), json!(finalizers), "{key}: it says what holds it");
+            assert_eq!(
+                deletion.grace_period(),
+                seconds.map(Duration::from_secs),
+                "{key}: it says how long it may stop"
+            );
             assert_eq!(own.answered(seen, deletion), Ok(true), "{key}: the cache, which stands still, does not know");
             assert_eq!(own.list().iter().any(|object| object.key() == *key), !gone, "{key}: a list shows the same");
         }

@@ -15,6 +15,7 @@ use super::objects::{Found, Objects, TOGETHER};
 use crate::object::{Meta, Obj, Object};
 use crate::selector::{LabelSelector, LabelTest, Requirement};
 use crate::store::{Index, Slot, Source, Store, Word, Words, merge};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use smallvec::SmallVec;
@@ -193,16 +194,17 @@ impl<'a, 's, T> Selection<'a, 's, T> {
     }
 
     fn detach_at_most(self, handles: usize) -> Detached<'s, T> {
+        let candidates = self.candidates();
         let Selection { store, origin, clauses, rest } = self;
-        let mut noted = Words::new();
-        match origin {
-            Origin::Nothing => {}
+        let mut noted = match origin {
+            Origin::Nothing => Words::new(),
             Origin::Everything => return Detached { found: Found::All(store.snapshot()), rest },
-            Origin::Buckets(index, found) => note(&mut noted, index, found),
+            Origin::Buckets(index, found) => note(index, found, candidates, store.chunks()),
             Origin::Holders(index, requirement) => {
-                note(&mut noted, index, index.buckets_where(|value| requirement.matches(Some(value))));
+                let found = index.buckets_where(|value| requirement.matches(Some(value)));
+                note(index, found, candidates, store.chunks())
             }
-        }
+        };
         if !clauses.is_empty() {
             let holds = |slot: Slot| clauses.iter().all(|clause| clause.holds(slot));
             noted.iter_mut().for_each(|word| *word = word.only(holds));
@@ -221,16 +223,25 @@ impl<'a, 's, T> Selection<'a, 's, T> {
     }
 }
 
-/// Notes what is in these buckets.
-fn note(noted: &mut Words, index: &Index, buckets: impl IntoIterator<Item = u32>) {
-    let mut several = 0;
-    for bucket in buckets {
-        index.words_in(bucket, |word| noted.push(word));
-        several += 1;
+/// Notes what is in these buckets, of a store of so many chunks: each chunk once, in rising order. The store is held
+/// meanwhile, so nothing is sorted that a bit for each slot of the store takes less time for.
+fn note(index: &Index, buckets: impl IntoIterator<Item = u32>, candidates: usize, chunks: usize) -> Words {
+    let mut buckets = buckets.into_iter();
+    let (first, second) = (buckets.next(), buckets.next());
+    let several = second.is_some();
+    let mut buckets = first.into_iter().chain(second).chain(buckets);
+    if several && candidates > chunks {
+        let mut bits = vec![0; chunks];
+        buckets.for_each(|bucket| index.words_in(bucket, |word| bits[word.number as usize] |= word.bits));
+        let words = (0..).zip(bits).map(|(number, bits)| Word { number, bits });
+        return words.filter(|word| word.bits != 0).collect();
     }
-    if several > 1 {
-        merge(noted);
+    let mut noted = Words::new();
+    buckets.by_ref().for_each(|bucket| index.words_in(bucket, |word| noted.push(word)));
+    if several {
+        merge(&mut noted);
     }
+    noted
 }
 
 impl<'a, 's, T: Object> Selection<'a, 's, T> {
@@ -303,7 +314,7 @@ mod tests {
 
     type Labels = [Option<u8>; 3];
 
-    fn object(namespace: u8, name: u8, labels: Labels) -> Obj<Labelled> {
+    fn object(namespace: u8, name: impl core::fmt::Display, labels: Labels) -> Obj<Labelled> {
         let labels =
             LABELS.iter().zip(labels).filter_map(|(label, value)| Some((label.to_string(), value?.to_string())));
         let metadata = ObjectMeta { labels: labels.collect(), ..ObjectMeta::default() };
@@ -354,11 +365,17 @@ mod tests {
             changes in prop::collection::vec((0u8..3, 0u8..20, prop::option::weighted(0.8, labels())), 0..60),
             indexed in prop::collection::btree_set(0usize..4, 0..=4),
             (namespace, selector) in (0u8..4, selector()),
+            // Before these: objects of several chunks, whose labels are those of their neighbours or not.
+            (before, together) in (prop_oneof![Just(0u32), 0u32..700], prop::sample::select(&[1u32, 10, 64, 100][..])),
         ) {
             let mut store = Store::new(1);
             for at in indexed {
                 let def = LABELS.get(at).map_or_else(IndexDef::namespace, |label| IndexDef::label(label));
                 store.add_index(def).unwrap();
+            }
+            for n in 0..before {
+                let labels = [Some((n / together % 5) as u8), (n % 97 < 3).then_some((n % 4) as u8), (n % 3 == 0).then_some(1)];
+                store.upsert(object((n / 300 % 3) as u8, format_args!("before-{n}"), labels));
             }
             for (namespace, name, labels) in changes {
                 let object = object(namespace, name, labels.unwrap_or_default());

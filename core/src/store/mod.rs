@@ -732,6 +732,11 @@ impl<T> Store<T> {
         self.slots.iter().map(|(slot, _)| slot)
     }
 
+    /// How many chunks its slots lie in.
+    pub(crate) fn chunks(&self) -> usize {
+        self.slots.chunks()
+    }
+
     /// The objects of slots that are in use.
     pub(crate) fn part(&self, words: &[Word]) -> Part<T> {
         self.slots.part(words)

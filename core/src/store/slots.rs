@@ -65,6 +65,11 @@ impl<T> Slots<T> {
         self.chunks.len() * CHUNK
     }
 
+    /// How many chunks there are.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
     pub(crate) fn get(&self, slot: Slot) -> Option<&Obj<T>> {
         self.chunks.get(slot.index() / CHUNK)?.0[slot.index() % CHUNK].as_ref()
     }

@@ -1,8 +1,10 @@
 //! Single objects: read, written, refused.
 
 use crate::support::*;
-use informer_blocking::{Error, Key, Preconditions, Uid};
-use serde_json::json;
+use informer_blocking::{
+    Api, DeleteOptions, DynamicObject, Error, Key, Obj, Preconditions, PropagationPolicy, Resource, Uid,
+};
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,62 @@ fn an_object_is_created_changed_and_deleted() {
     assert_eq!(gone.uid(), Some(&Uid::new(&made.metadata.uid)));
     let gone = client.get::<ConfigMap>(&key).unwrap_err();
     assert!(gone.is_not_found() && gone.to_string().contains("\"m\" not found"), "{gone}");
+}
+
+/// An object as the cache would have it, made for a deletion.
+fn made(api: &Api<DynamicObject>, name: &str, object: Value) -> Obj<DynamicObject> {
+    let mut object = object;
+    object["metadata"]["name"] = name.into();
+    Obj::of(api.create("web", &object).unwrap()).expect("it has a name")
+}
+
+#[test]
+fn a_deletion_says_what_becomes_of_the_objects_that_it_owns_and_what_it_waits_for() {
+    use PropagationPolicy::{Background, Foreground, Orphan};
+    let served = serve(server());
+    let jobs = client(&served.url()).api_of::<DynamicObject>(Resource::namespaced("batch", "v1", "jobs", "Job"));
+    for (name, options, waits_for) in [
+        ("by-itself", DeleteOptions::default(), Some("orphan")),
+        ("later", Background.into(), None),
+        ("first", Foreground.into(), Some("foregroundDeletion")),
+        ("stay", Orphan.into(), Some("orphan")),
+    ] {
+        let seen = made(&jobs, name, json!({"spec": {"template": {}}}));
+        let other = options.clone().with_uid("another");
+        assert!(jobs.delete(&seen.key().to_key(), other).unwrap_err().is_conflict());
+        let as_seen = options.with_uid(seen.uid()).with_resource_version(seen.version());
+        let deletion = jobs.delete(&seen.key().to_key(), &as_seen).unwrap();
+        assert_eq!(deletion.finalizers().first().map(String::as_str), waits_for, "{name}: {deletion:?}");
+        assert_eq!((deletion.is_gone(), deletion.grace_period()), (waits_for.is_none(), None), "{name}");
+        let there = jobs.get(&seen.key().to_key());
+        assert_eq!(there.is_err_and(|error| error.is_not_found()), deletion.is_gone(), "{name}");
+    }
+    // The way out for one that holds its Pods already.
+    let after_all = jobs.delete(&Key::new("web", "by-itself"), Background).unwrap();
+    assert!(after_all.is_gone(), "{after_all:?}");
+}
+
+#[test]
+fn a_pod_gets_the_time_to_stop_that_the_deletion_says() {
+    let served = serve(server());
+    let pods = client(&served.url()).api_of::<DynamicObject>(Resource::namespaced("", "v1", "pods", "Pod"));
+    let seconds = |seconds| DeleteOptions::default().with_grace_period(Duration::from_secs(seconds));
+    let pod = json!({"spec": {"nodeName": "n", "containers": []}});
+    let key = made(&pods, "p", pod).key().to_key();
+    let half = pods.delete(&key, DeleteOptions::default().with_grace_period(Duration::from_millis(500)));
+    let half = half.unwrap_err().to_string();
+    assert!(half.contains("nothing was sent, as a grace period is in whole seconds, here 500ms"), "{half}");
+    for (options, granted) in [
+        (DeleteOptions::default(), Some(30)),
+        (seconds(60), Some(30)), // never more than before
+        (seconds(5), Some(5)),
+        (seconds(0), None),
+    ] {
+        let deletion = pods.delete(&key, &options).unwrap();
+        assert_eq!(deletion.grace_period(), granted.map(Duration::from_secs), "{options:?}");
+        assert_eq!((deletion.is_gone(), deletion.finalizers().len()), (granted.is_none(), 0), "{options:?}");
+    }
+    assert!(pods.get(&key).unwrap_err().is_not_found());
 }
 
 #[test]
@@ -96,7 +154,7 @@ fn a_name_never_means_another_object_or_a_whole_collection() {
         let key = Key::new("ns", name);
         let errors = [
             client.get::<ConfigMap>(&key).unwrap_err(),
-            client.delete::<ConfigMap>(&key, &Preconditions::default()).unwrap_err(),
+            client.delete::<ConfigMap>(&key, DeleteOptions::default()).unwrap_err(),
         ];
         for error in errors {
             assert!(error.to_string().contains("nothing was sent"), "{error}");

@@ -4,7 +4,7 @@ use crate::support::*;
 use informer_blocking::core::queue::Limiter;
 use informer_blocking::runtime::sync::{Mutex, Signal};
 use informer_blocking::{
-    Controller, Error, Factory, FactoryOptions, Key, Observed, Outcome, Preconditions, ReconcileError,
+    Controller, DeleteOptions, Error, Factory, FactoryOptions, Key, Observed, Outcome, ReconcileError,
     generation_changed, resource_version_changed,
 };
 use serde_json::json;
@@ -56,7 +56,7 @@ fn children_are_created_and_come_back_when_somebody_deletes_them() {
     let exists = || served.with(|server, _| server.get(&<ConfigMap as informer_blocking::Object>::resource(), &child));
     eventually("there is a child", || exists().is_some());
     eventually("its cache has it", || maps.lister().get(&child).is_some());
-    assert!(factory.client().delete::<ConfigMap>(&child, &Preconditions::default()).unwrap().is_gone());
+    assert!(factory.client().delete::<ConfigMap>(&child, DeleteOptions::default()).unwrap().is_gone());
     eventually("it is back", || exists().is_some());
     let widget = factory.client().get::<Widget>(&"ns/w".parse().unwrap()).unwrap();
     assert_eq!(widget.status["ready"], true);

@@ -150,7 +150,7 @@ fn a_handler_that_panics_or_sleeps_bothers_nobody_else() {
     let reports = Log::default();
     let told = reports.clone();
     let observer = move |observed: &Observed<'_>| {
-        if let Observed::HandlerPanic { handler, text } = observed {
+        if let Observed::HandlerPanic { handler, text, .. } = observed {
             told.add(format!("{handler}: {text}"));
         }
     };

@@ -4,8 +4,8 @@ use crate::support::*;
 use informer_core::queue::Limiter;
 use informer_sim::Served;
 use informer_tokio::{
-    Controller, Factory, FactoryOptions, HandlerOptions, Key, LabelSelector, Notification, Object, Observed, Outcome,
-    Preconditions, ReconcileError, generation_changed, mapped,
+    Controller, DeleteOptions, Factory, FactoryOptions, HandlerOptions, Key, LabelSelector, Notification, Object,
+    Observed, Outcome, ReconcileError, generation_changed, mapped,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ async fn a_controller_with_a_finalizer_cleans_up_before_its_object_goes() {
             let Some(widget) = cx.get(&key) else { return Ok(Outcome::done()) };
             let (own, maps) = (client.api::<Widget>(), client.api::<ConfigMap>());
             if widget.metadata.deletion_timestamp.is_some() {
-                match maps.delete(&key, &Preconditions::default()).await {
+                match maps.delete(&key, DeleteOptions::default()).await {
                     Ok(deletion) => assert!(deletion.is_gone()),
                     Err(error) if error.is_not_found() => {}
                     Err(error) => return Err(error.into()),
@@ -108,7 +108,7 @@ async fn a_controller_with_a_finalizer_cleans_up_before_its_object_goes() {
     let has = |resource| served.with(|server, _| server.get(&resource, &key).is_some());
     eventually("there is a child", || has(ConfigMap::resource())).await;
 
-    let deletion = factory.client().delete::<Widget>(&key, &Preconditions::default()).await.unwrap();
+    let deletion = factory.client().delete::<Widget>(&key, DeleteOptions::default()).await.unwrap();
     assert!(!deletion.is_gone(), "{deletion:?}");
     assert!(deletion.object().unwrap().metadata.deletion_timestamp.is_some());
     eventually("the widget is gone", || !has(Widget::resource())).await;

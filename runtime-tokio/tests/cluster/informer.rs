@@ -138,8 +138,8 @@ async fn a_panicking_handler_harms_nobody_and_is_reported() {
     let reports = Log::default();
     let log = reports.clone();
     let observer = move |observed: &Observed<'_>| {
-        if let Observed::HandlerPanic { handler, text } = observed {
-            log.add(format!("{handler}: {text}"));
+        if let Observed::HandlerPanic { handler, call, text } = observed {
+            log.add(format!("{handler} {call}: {text}"));
         }
     };
     let factory = Factory::with_options(client(&served), FactoryOptions::observed(Arc::new(observer)));
@@ -164,8 +164,14 @@ async fn a_panicking_handler_harms_nobody_and_is_reported() {
     reports.sort();
     assert_eq!(
         reports,
-        ["early: early", "early: early", "sync: on purpose", "task: on purpose", "task: on purpose"],
-        "the name and the text of each"
+        [
+            "early that web/a was added: early",
+            "early that web/a was updated: early",
+            "sync that web/a was added: on purpose",
+            "task that web/a was added: on purpose",
+            "task that web/a was updated: on purpose"
+        ],
+        "the name, what it was told, and the text of each"
     );
     factory.stop(STOP).await.unwrap();
 }

@@ -16,6 +16,7 @@ use informer_core::wire::Status;
 use informer_core::{Uid, Version};
 use serde::Deserialize;
 use std::fmt;
+use std::time::Duration;
 
 /// The code of an answer that promises what is not done yet.
 const ACCEPTED: u16 = 202;
@@ -24,9 +25,11 @@ const ACCEPTED: u16 = 202;
 ///
 /// To read on as if the cache had it already, give it to [`OwnWrites::answered`](crate::own_writes::OwnWrites::answered).
 #[derive(Clone, PartialEq, Eq)]
-#[must_use = "an object that waits for its finalizers is still there"]
+#[must_use = "an object that waits for its finalizers or a grace period is still there"]
 pub struct Deletion<T> {
     waits: bool,
+    finalizers: Vec<String>,
+    grace_period: Option<Duration>,
     uid: Option<Uid>,
     version: Option<Version>,
     object: Option<T>,
@@ -49,22 +52,47 @@ impl<T> Deletion<T> {
             }
             let uid = answer.details.and_then(|details| details.uid).filter(|uid| !uid.is_empty());
             let uid = uid.map(|uid| Uid::new(&uid));
-            return Some(Ok(Deletion { waits: code == ACCEPTED, uid, version: None, object: None }));
+            let waits = code == ACCEPTED;
+            let (finalizers, grace_period) = (Vec::new(), None);
+            return Some(Ok(Deletion { waits, finalizers, grace_period, uid, version: None, object: None }));
         }
         let meta = answer.metadata?;
-        let held = !meta.finalizers.unwrap_or_default().is_empty() || meta.deletion_grace_period_seconds != Some(0);
+        let finalizers = meta.finalizers.unwrap_or_default();
+        let seconds = meta.deletion_grace_period_seconds;
+        let held = !finalizers.is_empty() || seconds != Some(0);
+        let waits = code == ACCEPTED || meta.deletion_timestamp.is_some() && held;
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|&seconds| waits && seconds > 0);
         Some(Ok(Deletion {
-            waits: code == ACCEPTED || meta.deletion_timestamp.is_some() && held,
+            waits,
+            finalizers: if waits { finalizers } else { Vec::new() },
+            grace_period: seconds.map(Duration::from_secs),
             uid: Some(meta.uid).filter(|uid| !uid.is_empty()).map(|uid| Uid::new(&uid)),
             version: Some(meta.resource_version).filter(|version| !version.is_empty()).map(|v| Version::new(&v)),
             object: decode(body).ok(),
         }))
     }
 
-    /// True if the object is gone. If not, the deletion is begun and somebody has to do his part: a finalizer is to be
-    /// removed, a grace period to pass, a namespace to be emptied. Its last watch event tells the end.
+    /// True if the object is gone. If not, the deletion is begun and somebody has to do his part: a
+    /// [finalizer](Self::finalizers) is to be removed, a Pod to stop within its [grace period](Self::grace_period), a
+    /// namespace to be emptied. Its last watch event tells the end.
+    ///
+    /// It says nothing of the objects that this one owns: under [`Background`](super::PropagationPolicy::Background) they
+    /// are still there when it is gone.
     pub fn is_gone(&self) -> bool {
         !self.waits
+    }
+
+    /// The finalizers that an object waits for: `foregroundDeletion` while the objects go that it owns, `orphan` while they
+    /// let go of it, and those of others. None if it is gone, or does not wait for one.
+    pub fn finalizers(&self) -> &[String] {
+        &self.finalizers
+    }
+
+    /// How long a Pod has to stop, counted from the deletion that marked it, which may be an earlier one. `None` if it is
+    /// gone, or waits for something else. A Pod goes when its node says that it has stopped: sooner than this, or later,
+    /// and not before its [finalizers](Self::finalizers) are removed.
+    pub fn grace_period(&self) -> Option<Duration> {
+        self.grace_period
     }
 
     /// Which incarnation was deleted; `None` if the server did not say.
@@ -93,6 +121,12 @@ impl<T> Deletion<T> {
 impl<T> fmt::Debug for Deletion<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.waits { "marked for deletion, and still there" } else { "deleted" })?;
+        if let Some(period) = self.grace_period {
+            write!(f, ", has {period:?} to stop")?;
+        }
+        if !self.finalizers.is_empty() {
+            write!(f, ", waits for {}", self.finalizers.join(" and "))?;
+        }
         if let Some(uid) = &self.uid {
             write!(f, ", uid {uid}")?;
         }
@@ -184,6 +218,36 @@ mod tests {
             assert_eq!((answer.uid(), answer.version()), (Some(&Uid::new("u")), Some(&Version::new("9"))));
             assert_eq!(answer.into_object().unwrap()["metadata"], metadata);
         }
+    }
+
+    #[test]
+    fn it_says_what_an_object_waits_for() {
+        let marked = |grace: Value, finalizers: Value| {
+            deleted(
+                200,
+                &pod(&json!({"uid": "u", "resourceVersion": "9", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                    "deletionGracePeriodSeconds": grace, "finalizers": finalizers})),
+            )
+        };
+        let says = |deletion: &Deletion<Value>| (deletion.finalizers().join(" "), deletion.grace_period());
+        let within = |seconds| Some(Duration::from_secs(seconds));
+        for (grace, finalizers, said) in [
+            (json!(30), json!(null), (String::new(), within(30))),
+            (json!(0), json!(["foregroundDeletion"]), ("foregroundDeletion".into(), None)),
+            (json!(0), json!(["orphan", "x/y"]), ("orphan x/y".into(), None)),
+            (json!(1), json!(["x/y"]), ("x/y".into(), within(1))),
+            (json!(null), json!(null), (String::new(), None)),
+            (json!(-1), json!([]), (String::new(), None)),
+        ] {
+            let waits = marked(grace, finalizers);
+            assert_eq!((waits.is_gone(), says(&waits)), (false, said));
+        }
+        assert_eq!(
+            format!("{:?}", marked(json!(1), json!(["x/y", "orphan"]))),
+            "marked for deletion, and still there, has 1s to stop, waits for x/y and orphan, uid u, version 9"
+        );
+        let gone = deleted(200, &pod(&json!({"uid": "u", "finalizers": ["x/y"], "deletionGracePeriodSeconds": 7})));
+        assert_eq!((gone.is_gone(), says(&gone)), (true, (String::new(), None)), "who is gone waits for nothing");
     }
 
     #[test]

@@ -112,7 +112,8 @@ fn a_panic_of_on_synced_is_counted_told_and_holds_nothing_up() {
     assert_eq!(next(&mut events), "nothing");
     assert!(events.registration().has_synced());
     assert_eq!(events.registration().panics(), 1);
-    assert_eq!(*lines.lock(), ["handler mine panicked: on purpose; the notification was passed over"]);
+    let line = "handler mine panicked when it was told that it is synced: on purpose; that was passed over";
+    assert_eq!(*lines.lock(), [line]);
 }
 
 /// Each of the two forms that a filter has, as a function that returns what was told since the last call.

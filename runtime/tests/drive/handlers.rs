@@ -1,6 +1,9 @@
 //! Handlers that panic, block, come and go: what they see of the cache, and that none of it is another one's business.
 
 use super::*;
+use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
+use informer_runtime::events::Events;
+use std::panic::resume_unwind;
 use std::sync::mpsc;
 
 #[test]
@@ -84,23 +87,89 @@ fn b112_a_handler_finds_the_state_that_it_is_told_of_or_a_newer_one_in_the_cache
     assert_eq!(registration.panics(), 0);
 }
 
+/// A factory that notes what its handlers' panics are said to be about.
+fn noting_panics(told: &Arc<Mutex<Vec<String>>>) -> FactoryCore {
+    let told = Arc::clone(told);
+    factory_with(FactoryOptions::observed(Arc::new(move |observed| {
+        if matches!(observed, Observed::HandlerPanic { .. }) {
+            told.lock().push(observed.to_string());
+        }
+    })))
+}
+
 #[test]
 fn b119_a_panic_about_an_initial_object_costs_that_call_and_the_handler_is_synced() {
-    let factory = factory();
+    let reports = Arc::default();
+    let factory = noting_panics(&reports);
     let informer = factory.informer(spec()).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
-    let (registration, mut handler) = informer.handler(HandlerOptions::default(), move |event: &Notification<_>| {
-        let mut log = log.lock();
-        log.push(event.key().name().to_string());
-        assert_ne!(log.len(), 2, "a panic that belongs to the test");
-    });
+    let (registration, mut handler) =
+        informer.handler(HandlerOptions::named("sync"), move |event: &Notification<_>| {
+            log.lock().push(event.key().name().to_string());
+            if event.key().name() == "b" {
+                resume_unwind(Box::new("on purpose")); // without a line on stderr
+            }
+        });
     let mut hand = Hand::take(&factory);
     hand.list(&["a", "b", "c"]);
     run(&mut handler);
     let mut told = told.lock().clone();
     told.sort();
     assert_eq!((told.concat().as_str(), registration.has_synced(), registration.panics()), ("abc", true, 1));
+    let report = "handler sync panicked when it was told that web/b was added: on purpose; that was passed over";
+    assert_eq!(*reports.lock(), [report], "reported once, with the key and what was told of it");
+}
+
+#[test]
+fn a_panic_is_told_with_what_it_is_about_whatever_the_handler_is_told_and_however_it_is_fed() {
+    let reports = Arc::default();
+    let factory = noting_panics(&reports);
+    let informer = factory.informer(spec()).unwrap();
+    let boom = || resume_unwind(Box::new("on purpose"));
+    let options = |name: &str| {
+        let mut options = HandlerOptions::named(name);
+        options.on_synced = Some(Arc::new(boom));
+        options
+    };
+    let (_function, mut handler) = informer.handler(options("function"), move |_: &Notification<_>| boom());
+    let mut events = Events::filtered(&informer, options("events"), move |_: &Obj<DynamicObject>| {
+        boom();
+        true
+    });
+    let mut item_options = ItemOptions::default();
+    item_options.handler = options("items");
+    let items = ItemSource::new(&informer, item_options);
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a"]);
+    run(&mut handler);
+    // Two in one batch, of which the second is not passed over with the first.
+    hand.watch_all(&[("MODIFIED", "a", 6, ""), ("DELETED", "a", 7, "")]);
+    run(&mut handler);
+    while let NextItem::Item(item) = items.next_item() {
+        item.done();
+    }
+    assert!(
+        events.next_within(Duration::ZERO).is_none(),
+        "its filter panics each time that it is asked: of a deletion it is not, for what it never let pass"
+    );
+    let short = |report: &String| {
+        let about = report.strip_suffix(": on purpose; that was passed over").expect("it says what was done");
+        about.replace(" panicked when it was told", "")
+    };
+    let mut reports: Vec<_> = reports.lock().iter().map(short).collect();
+    reports.sort();
+    let expected = [
+        "handler events that it is synced",
+        "handler events that web/a was added",
+        "handler events that web/a was updated",
+        "handler function that it is synced",
+        "handler function that web/a was added",
+        "handler function that web/a was deleted",
+        "handler function that web/a was updated",
+        "handler items that it is synced",
+    ];
+    assert_eq!(reports, expected);
 }
 
 #[test]

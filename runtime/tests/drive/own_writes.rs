@@ -4,7 +4,7 @@ use super::*;
 use informer_core::Version;
 use informer_core::object::{Meta, Object};
 use informer_core::store::Seen;
-use informer_runtime::api::{ApiRequest, Preconditions};
+use informer_runtime::api::{ApiRequest, DeleteOptions};
 use informer_runtime::catch_up::{Behind, Why};
 use informer_runtime::lister::Lister;
 use std::thread;
@@ -170,7 +170,7 @@ fn the_answer_to_a_deletion_hides_what_is_gone_and_shows_what_waits() {
     let own = informer.own_writes();
     let answered = |name: &str, code: u16, body: &str| {
         let seen = informer.lister().get(&key(name)).expect("the cache has it");
-        let request = ApiRequest::delete(&pods, &key(name), &Preconditions::default()).unwrap();
+        let request = ApiRequest::delete(&pods, &key(name), DeleteOptions::default()).unwrap();
         let deletion = request.read_deletion::<DynamicObject>(code, body.as_bytes()).unwrap();
         own.answered(&seen, deletion).unwrap()
     };

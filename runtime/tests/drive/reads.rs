@@ -240,3 +240,35 @@ fn b097_given_objects_without_namespaces_are_read_as_those_of_an_informer_of_nod
     assert!(pods.get(&Key::new("other", "a")).is_none() && pods.get(&Key::new("", "a")).is_none());
     assert_eq!((pods.namespace("web").len(), pods.namespace("other").len()), (1, 0));
 }
+
+#[test]
+fn b102_without_managed_fields_nobody_has_them_and_a_change_of_them_alone_is_an_update() {
+    let factory = factory();
+    let strip = |object: DynamicObject| Ok(object.without(&["metadata", "managedFields"]));
+    let [whole, stripped] =
+        [spec().namespace("web"), spec().transform(strip)].map(|spec| factory.informer(spec).unwrap());
+    let hand = |drive| Hand { drive, last: None, paused: None, now: Time::ZERO };
+    let mut hands: Vec<_> = factory.take_unstarted().into_iter().map(hand).collect();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let (_registration, mut handler) = stripped.handler(HandlerOptions::default(), move |event: &Notification<_>| {
+        let of = |object: &Obj<DynamicObject>| (object.version().to_string(), object.json().to_string());
+        log.lock().push((event.old().map(of), of(event.object())));
+    });
+    let managed = |version: &str, manager: &str| {
+        let fields =
+            format!(r#""uid":"u-a","managedFields":[{{"manager":"{manager}","fieldsV1":"{}"}}]"#, "f".repeat(1_000));
+        object("a", version, "").replace(r#""uid":"u-a""#, &fields)
+    };
+    for hand in &mut hands {
+        hand.tell(IoEvent::Start);
+        hand.answer_list("5", &[managed("5", "kubectl")]);
+        let event = format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", managed("6", "controller"));
+        hand.tell(IoEvent::Body(hand.last.expect("a watch is open"), event.as_bytes()));
+    }
+    while let Step::Delivered = handler.step() {}
+    let plain = |version: &str| (version.to_string(), object("a", version, ""));
+    assert_eq!(*told.lock(), [(None, plain("5")), (Some(plain("5")), plain("6"))]);
+    let kept = |informer: &InformerHandle<DynamicObject>| informer.lister().get(&key("a")).unwrap().json().len();
+    assert_eq!(kept(&whole) - kept(&stripped), managed("6", "controller").len() - object("a", "6", "").len());
+}

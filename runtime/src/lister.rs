@@ -35,8 +35,8 @@ impl<T> Lister<T> {
 
     /// A lister of these objects and of no informer, to test what reads a cache: a function that takes a lister, or a
     /// reconciler by its [`Context`](crate::controller::Context). Of a key that comes twice the last object counts; the
-    /// [`version`](Self::version) is empty. If none has a namespace, it is the lister of a cluster-scoped collection. For a cache that changes, or has indexes, feed an informer: see
-    /// [`crate::feeder`].
+    /// [`version`](Self::version) is empty. If none has a namespace, it is the lister of a cluster-scoped collection. For a
+    /// cache that changes, or has indexes, feed an informer: see [`crate::feeder`].
     ///
     /// ```
     /// use informer_core::{Key, Obj, Uid, Version};

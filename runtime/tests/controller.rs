@@ -5,7 +5,6 @@ use informer_core::controller::{Verdict, mapped};
 use informer_core::{DynamicObject, Key, Obj, Object, Resource, Version};
 use informer_runtime::Config;
 use informer_runtime::controller::{ControllerBuilder, ControllerCore, GATE_PATIENCE, Work};
-use informer_runtime::driver::Drive;
 use informer_runtime::factory::{FactoryCore, FactoryOptions};
 use informer_runtime::feeder::{FedSpec, Feeder};
 use informer_runtime::informer::{HandlerLoop, InformerHandle, InformerSpec, Step};
@@ -196,7 +195,7 @@ fn informers_that_all_read_their_first_list_may_take_as_long_as_they_need() {
     slow.waits_until();
     pass(GATE_PATIENCE / 2);
     // What was not started when it was looked at first is reading now.
-    let _drives: (Vec<Box<dyn Drive>>, Vec<Box<dyn Drive>>) = (factory.take_unstarted(), second.take_unstarted());
+    let _drives = (factory.take_unstarted(), second.take_unstarted());
     for _ in 0..3 {
         pass(GATE_PATIENCE);
         assert_eq!(slow.waits_until(), Some(NOW.get() + GATE_PATIENCE));

@@ -222,6 +222,30 @@ fn a_reconcile_that_hangs_is_told_if_no_worker_is_free_and_if_the_factory_stops_
 }
 
 #[test]
+fn a_controller_says_which_source_it_has_lost_and_nothing_when_its_factory_stops() {
+    let served = serve(server());
+    put(&served, "m", "1");
+    let told = Log::default();
+    let log = told.clone();
+    let observer = move |observed: &Observed<'_>| {
+        if let Observed::ControllerStopped { .. } = observed {
+            log.add(observed.to_string());
+        }
+    };
+    let factory = Factory::with_options(client(&served.url()), FactoryOptions::observed(Arc::new(observer)));
+    let (widgets, maps) = (factory.informer::<Widget>(), factory.informer::<ConfigMap>());
+    let loses = Controller::new(widgets.clone()).owns(&maps).start(|_, _| Ok(Outcome::done()));
+    let keeps = Controller::new(widgets).start(|_, _| Ok(Outcome::done()));
+    factory.start();
+    eventually("both have begun", || loses.is_idle() && keeps.is_idle());
+    maps.request_stop();
+    loses.wait(STOP).unwrap();
+    assert!(!keeps.is_stopped());
+    factory.stop(STOP).unwrap();
+    assert_eq!(told.lines(), ["controller of widgets.example.com stopped: its source configmaps was stopped"]);
+}
+
+#[test]
 fn run_returns_when_the_factory_stops_and_a_reconciler_cannot_wait_for_that() {
     let served = serve(server());
     put(&served, "m", "1");

@@ -277,6 +277,21 @@ fn a_source_that_was_lost_with_its_factory_was_stopped_and_one_whose_driver_died
 }
 
 #[test]
+fn a_source_whose_loop_ended_with_its_runtime_was_not_stopped_by_anybody() {
+    let told = Told::default();
+    let factory = told.factory();
+    let (primary, _feeder) = fed(&factory, widgets());
+    let mut hand = Hand::new(&factory, &primary, &read(&factory, maps()));
+    drop(hand.loops.pop());
+    assert!(hand.stops());
+    let lines = told.take();
+    assert_eq!(lines.len(), 1);
+    let beginning =
+        "controller of widgets.example.com stopped: the driver of its source configmaps ended by a panic, or with";
+    assert!(lines[0].starts_with(beginning), "{lines:?}");
+}
+
+#[test]
 fn a_controller_that_is_asked_to_stop_itself_or_with_its_factory_has_lost_nothing() {
     for with_factory in [true, false] {
         let told = Told::default();

@@ -94,7 +94,8 @@ impl Source {
     fn ended(&self) -> Ended {
         let asked = self.status.leaving.load(Ordering::Acquire)
             || self.roster.upgrade().is_none_or(|roster| roster.is_stopping());
-        Ended { subject: Arc::clone(&self.status.subject), died: !asked && self.status.stopped.load(Ordering::Acquire) }
+        // Nothing else ends a handler that is neither removed nor too slow.
+        Ended { subject: Arc::clone(&self.status.subject), died: !asked }
     }
 
     fn awaited(&self) -> Option<Awaited> {
@@ -150,5 +151,49 @@ impl Gate {
         let cannot = |one: &Awaited| matches!(one, Awaited::Informer(lagging) if !lagging.started || lagging.fed);
         let is_ready = |source: &Source| source.status.synced.load(Ordering::Acquire);
         awaited.iter().any(cannot) || self.sources.iter().any(is_ready)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::factory::{FactoryCore, FactoryOptions};
+    use crate::handler::HandlerOptions;
+    use crate::informer::InformerSpec;
+    use informer_core::{DynamicObject, Resource};
+
+    #[test]
+    fn time_in_which_all_sources_read_does_not_count_against_the_one_that_is_last() {
+        let config = crate::Config::from_url("http://127.0.0.1:1").unwrap();
+        let factory = FactoryCore::new(config, FactoryOptions::default());
+        let informers = ["pods", "nodes"].map(|name| {
+            factory.informer(InformerSpec::<DynamicObject>::of(name.parse::<Resource>().unwrap())).unwrap()
+        });
+        let (sources, _deliveries): (Vec<_>, Vec<_>) = informers
+            .iter()
+            .map(|informer| {
+                let (registration, deliveries) = informer.channel(HandlerOptions::default());
+                (Source::new(informer, registration), deliveries)
+            })
+            .unzip();
+        let mut gate = Gate::new(sources);
+        let seconds = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let again = |look| match look {
+            Look::Nothing(Some(at)) => at,
+            Look::Nothing(None) | Look::Opens | Look::Waits(_) | Look::Ended(_) => panic!("it is to look again"),
+        };
+        assert_eq!(again(gate.look(Time::ZERO)), seconds(10), "not started");
+        let _drives = factory.take_unstarted();
+        assert_eq!(again(gate.look(seconds(9))), seconds(19), "both read");
+        informers[0].0.status.synced.store(true, Ordering::Release);
+        assert_eq!(again(gate.look(seconds(18))), seconds(28), "one is ready");
+        assert_eq!(again(gate.look(seconds(27))), seconds(28));
+        let Look::Waits(sources) = gate.look(seconds(28)) else { panic!("patience is over") };
+        let lines: Vec<_> = sources.iter().map(Awaited::to_string).collect();
+        assert_eq!(
+            lines,
+            ["pods: a predicate or mapper has not come to the end of its initial state", "nodes: no answer yet"]
+        );
+        assert!(matches!(gate.look(seconds(1_000)), Look::Nothing(None)), "that was told");
     }
 }

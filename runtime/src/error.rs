@@ -1,5 +1,6 @@
 //! [`Error`]: what the runtimes return.
 
+use crate::api::ApiError;
 use crate::catch_up::Behind;
 use crate::config::ConfigError;
 use crate::feeder::Refusal;
@@ -10,7 +11,6 @@ use informer_core::reflector::Failure;
 use informer_core::saved::SavedError;
 use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
-use informer_core::wire::Status;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub enum Error {
     /// What an informer was fed by hand was not taken.
     NotFed(Refusal),
     /// The API server said no.
-    Api(Status),
+    Api(Box<ApiError>),
     /// No answer came from the API server, or none that could be read.
     Transport {
         /// What was asked, as in `GET /api/v1/pods`.
@@ -97,14 +97,15 @@ impl fmt::Display for Lagging {
 }
 
 impl Error {
-    /// True if the server said that there is no such object.
+    /// True if the server said that there is no such object: the one that the call names. False for any other 404, as when
+    /// the resource is not installed ([`ApiError::is_not_found`]): what is to be cleaned up may well be there then.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Error::Api(status) if status.code == 404)
+        matches!(self, Error::Api(refused) if refused.is_not_found())
     }
 
     /// True if the server said that the object changed in between, or exists already.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Error::Api(status) if status.code == 409)
+        matches!(self, Error::Api(refused) if refused.is_conflict())
     }
 }
 
@@ -139,7 +140,7 @@ impl fmt::Display for Error {
                 "{subject}: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
             ),
             Error::NotFed(why) => why.fmt(f),
-            Error::Api(status) => write!(f, "the API server refused: {status}"),
+            Error::Api(refused) => refused.fmt(f),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
         }
     }
@@ -158,7 +159,7 @@ impl std::error::Error for Error {
             Error::Index(error) => Some(error),
             Error::Conflict(conflict) => Some(conflict),
             Error::Unreadable(error) => Some(&**error),
-            Error::Api(status) => Some(status),
+            Error::Api(refused) => Some(&**refused),
             Error::Behind(behind) => Some(&**behind),
             Error::Transport { source, .. } => {
                 source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
@@ -170,6 +171,12 @@ impl std::error::Error for Error {
             | Error::Offline(_)
             | Error::NotFed(_) => None,
         }
+    }
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Error::Api(Box::new(error))
     }
 }
 

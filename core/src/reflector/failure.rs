@@ -79,11 +79,7 @@ impl Failure {
             (403, _) => format!("grant the verb \"{verb}\" on this resource, or narrow the namespace"),
             (404, _) => {
                 // A subject begins with the plural, whose characters end before a group or a namespace.
-                let plural = self.subject.split(['.', ' ']).next().unwrap_or_default();
-                format!(
-                    "check that the resource is installed, and that its group, version and plural name (here: {plural}) \
-                     are right"
-                )
+                check_installed(self.subject.split(['.', ' ']).next().unwrap_or_default())
             }
             (300..=399, _) => {
                 "redirects are not followed; check that the server's address is that of an API server".to_string()
@@ -128,6 +124,13 @@ impl fmt::Display for Failure {
 }
 
 impl core::error::Error for Failure {}
+
+/// What to do about a path that the server does not serve, for people.
+pub fn check_installed(plural: &str) -> String {
+    format!(
+        "check that the resource is installed, and that its group, version and plural name (here: {plural}) are right"
+    )
+}
 
 /// `pods`, `pods in namespace "web"`.
 pub(crate) fn subject(resource: &Resource, namespace: Option<&str>) -> String {

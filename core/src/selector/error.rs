@@ -144,14 +144,8 @@ impl fmt::Display for SelectorError {
     }
 }
 
-impl Error for SelectorError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.problem {
-            SelectorProblem::Label(error) => Some(error),
-            SelectorProblem::Unexpected { .. } => None,
-        }
-    }
-}
+/// No source: Display says what [`problem`](SelectorError::problem) says.
+impl Error for SelectorError {}
 
 /// Which part of a label cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,23 +106,8 @@ impl fmt::Display for WireError {
     }
 }
 
-impl core::error::Error for WireError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            WireError::Status(status) => Some(status),
-            WireError::Gzip(error) => Some(error),
-            WireError::NotJson { .. }
-            | WireError::ByteOrderMark
-            | WireError::Malformed { .. }
-            | WireError::NotAnEvent { .. }
-            | WireError::Truncated
-            | WireError::TooLarge { .. }
-            | WireError::TooDeep { .. }
-            | WireError::NotAList { .. }
-            | WireError::ContentEncoding { .. } => None,
-        }
-    }
-}
+/// No source: Display says what the Status and the [`GzipError`] say.
+impl core::error::Error for WireError {}
 
 impl From<GzipError> for WireError {
     fn from(error: GzipError) -> Self {

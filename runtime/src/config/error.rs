@@ -39,7 +39,8 @@ impl ConfigError {
         ConfigError { kind, message: message.into(), source: None }
     }
 
-    /// `source` is shown to users by error reporters: only what cannot carry a secret may go in.
+    /// `source` is shown to users by error reporters, behind the message: only what cannot carry a secret may go in, and
+    /// nothing that the message says.
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self

@@ -37,7 +37,8 @@ pub mod reason {
 /// ```text
 /// pods in namespace "web": the watch failed (403 Forbidden: user "ci" cannot watch pods); retrying in 3.2 s; grant the
 /// verb "watch" on pods, or narrow the namespace
-/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; it is left out of the cache
+/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; the cache keeps an
+/// older version of it, if it had one
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,8 +58,8 @@ pub struct Failure {
     pub repeats: u32,
     /// After which time the next request goes out; `None` if this failure costs no new request.
     pub retry_in: Option<Duration>,
-    /// True if no request failed: one object of its answer, or of what was fed, cannot be used, as `message` says, and is
-    /// left out of the cache. An older version of it that the cache has stays. Told once for each version.
+    /// True if no request failed: one object of its answer, or of what was fed, cannot be used, as `message` says, and
+    /// does not come into the cache. An older version of it that the cache has stays. Told once for each version.
     pub quarantined: bool,
 }
 
@@ -94,7 +95,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.quarantined {
-            return write!(f, "{}: {}; it is left out of the cache", self.subject, self.message);
+            return write!(
+                f,
+                "{}: {}; the cache keeps an older version of it, if it had one",
+                self.subject, self.message
+            );
         }
         let what = if self.phase == Phase::Streaming { "streaming list" } else { self.phase_name() };
         write!(f, "{}: the {what} failed (", self.subject)?;
@@ -312,7 +317,8 @@ mod tests {
         };
         assert_eq!(
             failure.to_string(),
-            "pods: web/a at version 7 cannot be used: missing field `spec`; it is left out of the cache"
+            "pods: web/a at version 7 cannot be used: missing field `spec`; the cache keeps an older version of it, \
+             if it had one"
         );
     }
 

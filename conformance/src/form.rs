@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(fault.place(), "sead");
 /// assert!(fault.to_string().contains("unknown field `sead`"));
 /// ```
-#[derive(Debug)]
 pub struct FormError {
     file: Option<PathBuf>,
     place: String,
@@ -58,6 +57,13 @@ impl fmt::Display for FormError {
             write!(f, "{}: ", self.place)?;
         }
         f.write_str(&self.problem)
+    }
+}
+
+impl fmt::Debug for FormError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

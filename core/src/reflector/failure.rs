@@ -40,7 +40,7 @@ pub mod reason {
 /// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; the cache keeps an
 /// older version of it, if it had one
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// What the informer reads, and where.
@@ -125,6 +125,13 @@ impl fmt::Display for Failure {
             None => {}
         }
         self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+    }
+}
+
+impl fmt::Debug for Failure {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -15,7 +15,7 @@ use core::fmt;
 /// let error = ListDecoder::new(Limits::default()).feed(b"<html>502</html>", &mut RawBatch::new()).unwrap_err();
 /// assert_eq!(error.to_string(), "the body is not JSON of the API; it begins with \"<html>502</html>\"");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
     /// Something else than a JSON object: HTML, plain text, another encoding.
@@ -103,6 +103,13 @@ impl fmt::Display for WireError {
             ),
             WireError::Gzip(error) => write!(f, "the gzip body is damaged: {error}"),
         }
+    }
+}
+
+impl fmt::Debug for WireError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

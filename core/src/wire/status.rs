@@ -30,7 +30,7 @@ const REASON_BYTES: usize = 200;
 const TOO_LARGE_VERSION: &str = "Too large resource version";
 
 /// Why the server refused, in its own words.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The status code; 0 if the server did not say.
     pub code: u16,
@@ -139,6 +139,13 @@ impl fmt::Display for Status {
             (code, reason) => write!(f, "{code} {reason}")?,
         }
         if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+impl fmt::Debug for Status {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

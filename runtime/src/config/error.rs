@@ -65,8 +65,9 @@ impl fmt::Display for ConfigError {
 }
 
 impl fmt::Debug for ConfigError {
+    /// The text of Display: `main` prints errors so.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigError").field("kind", &self.kind).field("message", &self.message).finish_non_exhaustive()
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -47,7 +47,12 @@ pub enum Error {
     /// An informer of this collection was to read it from a server, and its factory has [none](crate::Config::offline).
     Offline(String),
     /// What an informer was fed by hand was not taken.
-    NotFed(Refusal),
+    NotFed {
+        /// What it keeps, as in `lights.example.com`.
+        informer: String,
+        /// Why.
+        why: Refusal,
+    },
     /// The API server said no.
     Api(Box<ApiError>),
     /// No answer came from the API server, or none that could be read.
@@ -139,7 +144,7 @@ impl fmt::Display for Error {
                 f,
                 "{subject}: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
             ),
-            Error::NotFed(why) => why.fmt(f),
+            Error::NotFed { informer, why } => write!(f, "{informer}: {why}"),
             Error::Api(refused) => refused.fmt(f),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
         }
@@ -169,7 +174,7 @@ impl std::error::Error for Error {
             | Error::Stopped
             | Error::StillRunning(_)
             | Error::Offline(_)
-            | Error::NotFed(_) => None,
+            | Error::NotFed { .. } => None,
         }
     }
 }
@@ -306,7 +311,7 @@ mod tests {
             "a=-".parse::<LabelSelector>().unwrap_err().into(),
             "a/b/c".parse::<Key>().unwrap_err().into(),
             Error::Offline("pods".into()),
-            Error::NotFed(Refusal::NoList),
+            Error::NotFed { informer: "pods".into(), why: Refusal::NoList },
             ApiError::from_response(&get, 404, b"404 page not found").into(),
             get.read_object::<DynamicObject>(200, b"7").unwrap_err(),
             Fault::from(std::io::Error::other("cut off")).into_error(get.describe()),
@@ -322,7 +327,7 @@ mod tests {
             Error::Index(_) => 7,
             Error::Unreadable(_) => 8,
             Error::Offline(_) => 9,
-            Error::NotFed(_) => 10,
+            Error::NotFed { .. } => 10,
             Error::Api(_) => 11,
             Error::Transport { .. } => 12,
         };

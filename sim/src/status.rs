@@ -1,5 +1,6 @@
 //! [`Status`]: the error body of the API, one constructor for each row of the wire table (W2–W16).
 
+use informer_core::Resource;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
@@ -136,6 +137,11 @@ impl Status {
     /// The resource does not exist; an object that does not is [`Status::missing`].
     pub(crate) fn not_found() -> Self {
         Status::new(404, "NotFound", "the server could not find the requested resource").with(Details::default())
+    }
+
+    /// The same, for who holds the server in hand.
+    pub(crate) fn unregistered(resource: &Resource) -> Self {
+        Status::new(404, "NotFound", format!("{resource} is not served: Server::register it first"))
     }
 
     pub(crate) fn method_not_allowed() -> Self {

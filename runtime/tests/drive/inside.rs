@@ -234,7 +234,7 @@ impl Outcome {
         match outcome {
             Ok(()) | Err(Error::Behind(_) | Error::NotSynced(_)) => Outcome::Done,
             Err(Error::WouldDeadlock { place, .. }) => Outcome::Refused(place.to_string()),
-            Err(Error::NotFed(Refusal::Inside { place })) => Outcome::Refused(place),
+            Err(Error::NotFed { why: Refusal::Inside { place }, .. }) => Outcome::Refused(place),
             Err(error) => panic!("{error}"),
         }
     }

@@ -225,6 +225,11 @@ impl<T> Acknowledged<T> {
         self.controller.stop();
     }
 
+    /// Takes out what was given last of each key: for who drops what it has the last handle of one by one.
+    pub fn take_objects(&mut self) -> impl Iterator<Item = Obj<T>> + use<T> {
+        self.given.take()
+    }
+
     /// How many keys can be taken now, as of the last call with a time; some may turn out to have nothing to say.
     pub fn ready(&self) -> usize {
         self.controller.queue().len()

@@ -61,6 +61,11 @@ impl<T> Filter<T> {
         Filter { keep: Box::new(keep), seen: Shown::new(seed) }
     }
 
+    /// Takes out what the handler was told of: for who drops what it has the last handle of one by one.
+    pub fn take_objects(&mut self) -> impl Iterator<Item = Obj<T>> + use<T> {
+        self.seen.take()
+    }
+
     /// What the handler is to be told instead of `notification`; the same if it is borrowed. Every notification of the
     /// handler must come by here, in order.
     ///

@@ -279,6 +279,45 @@ pub enum Notice {
     },
 }
 
+/// A line for a log.
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Phase(phase) => write!(f, "{phase}"),
+            Notice::Failure(failure) => write!(f, "{failure}"),
+            Notice::Synced => f.write_str("synced"),
+            Notice::ResyncRaised { handler: HandlerId(id), asked } => {
+                write!(
+                    f,
+                    "handler {id} asked for a resync every {asked:?}, which was raised to the least that is allowed"
+                )
+            }
+        }
+    }
+}
+
+/// What is asked for, without the objects.
+impl<T> fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Output::Send(request) => write!(f, "Send({} {})", request.verb, request.target()),
+            Output::Cancel(RequestId(id)) => write!(f, "Cancel({id})"),
+            Output::Pause(RequestId(id)) => write!(f, "Pause({id})"),
+            Output::Resume(RequestId(id)) => write!(f, "Resume({id})"),
+            Output::Decode(job) => write!(f, "Decode({} items)", job.len()),
+            Output::Commit(_) => f.write_str("Commit"),
+            Output::Attach(HandlerId(id)) => write!(f, "Attach({id})"),
+            Output::Begin(HandlerId(id)) => write!(f, "Begin({id})"),
+            Output::Complete(HandlerId(id)) => write!(f, "Complete({id})"),
+            Output::Detach(HandlerId(id)) => write!(f, "Detach({id})"),
+            Output::Resync(HandlerId(id)) => write!(f, "Resync({id})"),
+            Output::Unwanted(objects) => write!(f, "Unwanted({} objects)", objects.len()),
+            Output::Notice(notice) => write!(f, "Notice({notice})"),
+            Output::Wait(deadline) => write!(f, "Wait({deadline:?})"),
+        }
+    }
+}
+
 struct Handler {
     id: HandlerId,
     resync: Option<Duration>,

@@ -129,7 +129,7 @@ impl<'a, T> Lister<'a, T> {
 
 impl<'a, T: Object> Lister<'a, T> {
     /// The objects that `selector` selects. [`nothing`](LabelSelector::nothing) is answered without looking, and what
-    /// asks for a label with an [index](crate::store::IndexDef::label) costs the size of the answer.
+    /// asks for a value of a label with an [index](crate::store::IndexDef::label) costs the size of the answer.
     pub fn matching(self, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Obj<T>> {
         self.select("", selector).objects()
     }

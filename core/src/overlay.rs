@@ -246,6 +246,12 @@ impl<T> Overlay<T> {
         core::mem::take(&mut self.passed)
     }
 
+    /// Takes out all objects that are held: for who drops what it has the last handle of one by one.
+    pub fn take_objects(&mut self) -> impl Iterator<Item = Obj<T>> + use<T> {
+        let Overlay { entries, passed } = core::mem::take(self);
+        passed.into_iter().chain(entries.into_values().filter_map(Entry::into_object))
+    }
+
     /// Takes back what was said of a key: the store alone counts.
     pub fn forget(&mut self, key: &str) {
         self.entries.remove(key);

@@ -68,6 +68,13 @@ impl<T> Shown<T> {
     }
 }
 
+impl<T> Shown<T> {
+    /// Takes everything out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Obj<T>> + use<T> {
+        core::mem::take(&mut self.table).into_iter()
+    }
+}
+
 impl<T> fmt::Debug for Shown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} seen", self.len())

@@ -19,8 +19,9 @@ type Model = BTreeMap<u8, (u8, u32)>;
 enum Step {
     /// Key, uid and kind of each.
     Events(Vec<(u8, u8, usize)>),
-    /// By key, the uid with which it is there anew; `None` where it is as it was.
-    List(BTreeMap<u8, Option<u8>>),
+    /// By key, the uid with which it is there anew; `None` where it is as it was. And whether it has what was there from the
+    /// beginning, as it is.
+    List(BTreeMap<u8, Option<u8>>, bool),
     Snapshot,
     AddIndex,
     RemoveIndex,
@@ -31,8 +32,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let uid = || 0u8..2;
     prop_oneof![
-        5 => prop::collection::vec((0u8..10, uid(), 0..KINDS.len()), 1..8).prop_map(Step::Events),
-        3 => prop::collection::btree_map(0u8..10, prop::option::of(uid()), 0..10).prop_map(Step::List),
+        4 => prop::collection::vec((0u8..10, uid(), 0..KINDS.len()), 1..8).prop_map(Step::Events),
+        1 => prop::collection::vec((0u8..255, uid(), 0..KINDS.len()), 1..8).prop_map(Step::Events),
+        3 => (prop::collection::btree_map(0u8..10, prop::option::of(uid()), 0..10), prop::bool::weighted(0.8))
+            .prop_map(|(list, keeps)| Step::List(list, keeps)),
         2 => Just(Step::Snapshot),
         1 => Just(Step::AddIndex),
         1 => Just(Step::RemoveIndex),
@@ -167,15 +170,25 @@ impl World {
 
 proptest! {
     #[test]
-    fn the_store_does_what_the_naive_one_does(steps in prop::collection::vec(step(), 0..40)) {
+    fn the_store_does_what_the_naive_one_does(
+        // More than lie together in one piece of the store, now and then.
+        many in prop::sample::select(&[10u8, 10, 10, 80, 210][..]),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
         let (mut store, mut queue, mut world) = (Store::new(7), InOrderQueue::default(), World::default());
         let mut indexed = false;
-        for step in steps {
+        let first = Step::Events((10..many).map(|key| (key, 0, 0)).collect());
+        for step in [first].into_iter().chain(steps) {
             let revision = store.revision();
             let (mut deletions, mut wanted_told, was_empty) = (0, Vec::new(), store.is_empty());
             match step {
                 Step::Events(events) => wanted_told = world.events(&mut queue, events),
-                Step::List(list) => (deletions, wanted_told) = world.list(&mut queue, &store, list),
+                Step::List(mut list, keeps) => {
+                    if keeps {
+                        list.extend(world.model.range(10..).map(|(key, _)| (*key, None)));
+                    }
+                    (deletions, wanted_told) = world.list(&mut queue, &store, list);
+                }
                 Step::Snapshot => world.snapshots.push((store.snapshot(), world.model.clone())),
                 Step::AddIndex => {
                     prop_assert_eq!(store.add_index(by_last_digit()).is_ok(), !indexed);
@@ -201,7 +214,7 @@ proptest! {
             let moved = !told.is_empty() || was_empty && !store.is_empty();
             prop_assert_eq!(store.revision() > revision, moved);
             prop_assert_eq!(content(store.iter()), wanted(&world.model));
-            for key in 0..10 {
+            for key in 0..=u8::MAX {
                 let found = store.get(&name(key)).map(|object| **object);
                 prop_assert_eq!(found, world.model.get(&key).map(|(_, version)| *version));
             }

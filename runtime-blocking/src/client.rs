@@ -233,6 +233,7 @@ impl<T: Object> Api<T> {
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one) and answers it as the server has it.
+    /// What `object` does not say of `apiVersion` and `kind` is added.
     ///
     /// # Errors
     ///
@@ -242,6 +243,10 @@ impl<T: Object> Api<T> {
     }
 
     /// Replaces an object and answers it as the server has it.
+    ///
+    /// It is replaced as a whole: **a field that the type of `object` does not have is erased**, whoever wrote it. With a
+    /// type that names some of the fields only, use [`merge_patch`](Self::merge_patch). `apiVersion` and `kind` are added as
+    /// by [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -260,6 +265,9 @@ impl<T: Object> Api<T> {
     }
 
     /// Changes the fields that a JSON merge patch (RFC 7386) names.
+    ///
+    /// A list is replaced as a whole: a patch of one (`finalizers`, `ownerReferences`) carries the `resourceVersion` of the
+    /// object that it was made from, and is a conflict if somebody was faster.
     ///
     /// # Errors
     ///

@@ -37,6 +37,9 @@
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
+//! What the documentation calls `informer_core::…` and `informer_runtime::…` is [`core`] and [`runtime`](mod@runtime) here: nobody
+//! needs a dependency on those two.
+//!
 //! # Ways to take events
 //!
 //! ```no_run

@@ -224,6 +224,7 @@ impl<T: Object> Api<T> {
     }
 
     /// Makes an object in a namespace (empty for a cluster-scoped one); returns it as the server has it.
+    /// What `object` does not say of `apiVersion` and `kind` is added.
     ///
     /// # Errors
     ///
@@ -233,6 +234,10 @@ impl<T: Object> Api<T> {
     }
 
     /// Replaces an object, which carries the `resourceVersion` that it replaces.
+    ///
+    /// It is replaced as a whole: **a field that the type of `object` does not have is erased**, whoever wrote it. With a
+    /// type that names some of the fields only, use [`merge_patch`](Self::merge_patch). `apiVersion` and `kind` are added as
+    /// by [`create`](Self::create).
     ///
     /// # Errors
     ///
@@ -250,7 +255,10 @@ impl<T: Object> Api<T> {
         self.object(ApiRequest::update_status(&self.resource, key, object)?).await
     }
 
-    /// Applies a JSON merge patch (RFC 7386).
+    /// Applies a JSON merge patch (RFC 7386): what it does not name stays as it is.
+    ///
+    /// A list is replaced as a whole: a patch of one (`finalizers`, `ownerReferences`) carries the `resourceVersion` of the
+    /// object that it was made from, and is a conflict if somebody was faster.
     ///
     /// # Errors
     ///

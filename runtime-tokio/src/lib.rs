@@ -37,6 +37,9 @@
 //!
 //! Nothing is printed by itself: failures are retried, and silent for those who do not look.
 //!
+//! What the documentation calls `informer_core::…` and `informer_runtime::…` is [`core`] and [`runtime`](mod@runtime) here: nobody
+//! needs a dependency on those two.
+//!
 //! # Ways to take events
 //!
 //! ```no_run
@@ -123,8 +126,8 @@
 //! # paused.block_on(test()).unwrap();
 //! ```
 //!
-//! A server does not go by that clock: while its answer is on the way, every task may wait, and the time for it is over at
-//! once. So such tests feed their informers.
+//! A paused clock is tokio's feature `test-util`. A server does not go by it: while its answer is on the way, every task may
+//! wait, and the time for it is over at once; what passes all the same passes by luck. So such tests feed their informers.
 #![forbid(unsafe_code)]
 
 mod client;

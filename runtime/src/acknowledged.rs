@@ -27,7 +27,7 @@ use crate::handler::{Channel, Deliveries, HandlerOptions, Lent, Next, Passed, Re
 use crate::informer::InformerHandle;
 use crate::lister::Lister;
 use crate::observe::{Clock, HandlerCall, Observed, Observer, random_seed, tell};
-use crate::replaced::drop_quietly;
+use crate::replaced::{drop_each, drop_quietly};
 use crate::sync::{Arc, Mutex, Signal, deadline};
 use informer_core::acknowledged::{Acknowledged, Given};
 use informer_core::controller::{Counts, Verdict};
@@ -72,6 +72,13 @@ struct Shared<T> {
     observer: Option<Observer>,
     registration: Registration,
     on_synced: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let given = self.machine.lock().take_objects();
+        drop_each(given);
+    }
 }
 
 /// The consumers; items do not count as such.

@@ -112,6 +112,7 @@ impl<T: Object> ControllerBuilder<T> {
         (config.reconcile_deadline, config.cuts_short) = (self.deadline, self.cuts_short);
         let core = Arc::new(ControllerCore {
             machine: Mutex::new(Controller::new(config)),
+            cluster_scoped: !self.primary.resource().namespaced,
             signal: Arc::new(Signal::new()),
             clock: factory.clock(),
             observer: factory.observer(),
@@ -160,6 +161,8 @@ fn source<U: Object>(
 /// A running controller, without its workers.
 pub struct ControllerCore {
     machine: Mutex<Controller>,
+    /// What it reconciles has no namespace.
+    cluster_scoped: bool,
     signal: Arc<Signal>,
     clock: Clock,
     observer: Option<Observer>,
@@ -195,8 +198,11 @@ impl ControllerCore {
         &self.signal
     }
 
-    /// Calls for a key.
+    /// Calls for a key. Of a cluster-scoped object the name alone counts: with a namespace beside it, it would be another
+    /// key, and two reconciles of one object would run at a time.
     pub fn enqueue(&self, key: Key) {
+        let is_other = self.cluster_scoped && !key.namespace().is_empty();
+        let key = if is_other { Key::new("", key.name()) } else { key };
         let added = self.machine.lock().enqueue(self.clock.now(), key);
         if added {
             self.signal.notify();

@@ -43,6 +43,7 @@ use crate::guard;
 use crate::handler::{Deliveries, HandlerOptions, Lent, Next, Registration};
 use crate::informer::InformerHandle;
 use crate::observe::{Observer, random_seed, tell};
+use crate::replaced::drop_each;
 #[cfg(feature = "async")]
 use crate::sync::Place;
 use crate::sync::{Arc, deadline};
@@ -54,6 +55,25 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
+/// A filter that drops what its handler was told of one by one.
+struct Filtering<T>(Filter<T>);
+
+impl<T> Filtering<T> {
+    fn new(keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static) -> Self {
+        Filtering(Filter::new(random_seed(), keep))
+    }
+
+    fn apply<'a>(&mut self, notification: &'a Notification<T>) -> Option<Cow<'a, Notification<T>>> {
+        self.0.apply(notification)
+    }
+}
+
+impl<T> Drop for Filtering<T> {
+    fn drop(&mut self) {
+        drop_each(self.0.take_objects());
+    }
+}
+
 /// A handler that is told of the objects for which `keep` holds, by the rules of [`Filter`]: one that crosses the border
 /// is added or deleted. A panic of `keep` counts as one of the handler.
 pub fn filtered<T>(
@@ -63,7 +83,7 @@ pub fn filtered<T>(
 where
     T: Send + Sync + 'static,
 {
-    let mut filter = Filter::new(random_seed(), keep);
+    let mut filter = Filtering::new(keep);
     move |event: &Notification<T>| {
         if let Some(event) = filter.apply(event) {
             function(&event);
@@ -101,7 +121,7 @@ mod sealed {
 struct Feed<T> {
     registration: Registration,
     deliveries: Deliveries<T>,
-    filter: Option<Filter<T>>,
+    filter: Option<Filtering<T>>,
     on_synced: Option<Arc<dyn Fn() + Send + Sync>>,
     observer: Option<Observer>,
     /// Where the task of a stream waits.
@@ -118,7 +138,7 @@ enum Fed<E> {
 }
 
 impl<T: Send + Sync + 'static> Feed<T> {
-    fn new(informer: &InformerHandle<T>, options: HandlerOptions, filter: Option<Filter<T>>) -> Self {
+    fn new(informer: &InformerHandle<T>, options: HandlerOptions, filter: Option<Filtering<T>>) -> Self {
         let (on_synced, observer) = (options.on_synced.clone(), informer.observer());
         let (registration, deliveries) = informer.channel(options);
         deliveries.channel().take_by_hand();
@@ -207,7 +227,7 @@ impl<T: Send + Sync + 'static> Events<T> {
         options: HandlerOptions,
         keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let filter = Filter::new(random_seed(), keep);
+        let filter = Filtering::new(keep);
         Events { feed: Feed::new(informer, options, Some(filter)), event: PhantomData }
     }
 

@@ -219,7 +219,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
 
     /// That the object of `key` is gone, for a source that does not know its last state. Handlers are told of the deletion
     /// with what the cache had (`final_state_known` is false); the version for which the cache stands stays. Of a key that
-    /// the cache does not have it changes nothing.
+    /// the cache does not have it changes nothing. Of a cluster-scoped object the name alone counts.
     ///
     /// # Errors
     ///
@@ -501,6 +501,10 @@ impl<T: Send + Sync + 'static> Turn<'_, T> {
     }
 
     fn feed_changes(&mut self, changes: impl IntoIterator<Item = Change<T>>, inner: &Inner<T>) {
+        let changes = changes.into_iter().map(|change| match change {
+            Change::DeletedKey(key) => Change::DeletedKey(inner.store.key(key)),
+            with_object @ (Change::Applied(_) | Change::Deleted(_)) => with_object,
+        });
         let fed = self.driver_mut().changes(changes);
         self.feed(fed, inner);
     }

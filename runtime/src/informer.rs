@@ -539,7 +539,9 @@ impl<T: Send + Sync + 'static> InformerHandle<T> {
         self.0.store.remove_index(name)
     }
 
-    /// Reads an index that was added before, or will be; its values are texts.
+    /// Reads an index that was added before, or will be; its values are texts. As long as there is none of this name,
+    /// [`Index::get`] finds nothing, as of a value that nobody has: [`Index::try_get`] tells the two apart, and
+    /// [`by_index_of`](Self::by_index_of) looks at once.
     pub fn by_index(&self, name: &str) -> Index<T> {
         Index::new(Arc::clone(&self.0.store), name.to_string())
     }

@@ -35,8 +35,8 @@ impl<T> Lister<T> {
 
     /// A lister of these objects and of no informer, to test what reads a cache: a function that takes a lister, or a
     /// reconciler by its [`Context`](crate::controller::Context). Of a key that comes twice the last object counts; the
-    /// [`version`](Self::version) is empty. For a cache that changes, or has indexes, feed an informer: see
-    /// [`crate::feeder`].
+    /// [`version`](Self::version) is empty. If none has a namespace, it is the lister of a cluster-scoped collection. For a
+    /// cache that changes, or has indexes, feed an informer: see [`crate::feeder`].
     ///
     /// ```
     /// use informer_core::{Key, Obj, Uid, Version};
@@ -210,7 +210,8 @@ impl<T, V: IndexValue> Index<T, V> {
         &self.name
     }
 
-    /// The objects that have `value`; none if nobody has it, or if the index was removed.
+    /// The objects that have `value`; none if nobody has it, and none if there is no such index, or not any more:
+    /// [`try_get`](Self::try_get) says so.
     pub fn get(&self, value: &V::Query) -> Objects<T> {
         self.try_get(value).unwrap_or_default()
     }
@@ -244,7 +245,8 @@ impl<T, V: IndexValue> Index<T, V> {
         self.store.read(count).unwrap_or(0)
     }
 
-    /// The values in use, sorted; none if the index was removed.
+    /// The values in use, sorted; none if the index was removed. Their texts are copied while the cache is read: with as many
+    /// values as objects, a change waits some milliseconds for 100,000.
     ///
     /// # Panics
     ///

@@ -30,7 +30,7 @@
 use crate::factory::Shared;
 use crate::guard;
 use crate::observe::Observed;
-use crate::replaced::drop_quietly;
+use crate::replaced::{drop_each, drop_quietly};
 use crate::sync::Arc;
 use informer_core::listener::Notification;
 use informer_core::store::{Commit, Snapshot};
@@ -112,6 +112,12 @@ pub(crate) struct Detector<T> {
     /// Keys that this round has not come to.
     left: Vec<Key>,
     due: Option<Time>,
+}
+
+impl<T> Drop for Detector<T> {
+    fn drop(&mut self) {
+        drop_each(std::mem::take(&mut self.kept).into_values());
+    }
 }
 
 impl<T> Detector<T> {

@@ -45,7 +45,7 @@ pub enum Observed<'a> {
     HandlerPanic {
         /// Its name.
         handler: &'a str,
-        /// What it was told.
+        /// What it was about.
         call: HandlerCall<'a>,
         /// The text of the panic.
         text: &'a str,
@@ -93,16 +93,17 @@ pub enum Observed<'a> {
     Ignored(&'a str),
 }
 
-/// What a handler was told in one call.
+/// What a call of a handler was about: the change as the informer has it. A handler with a filter may be told of an update as
+/// of an addition or a deletion, and the filter itself may be what panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerCall<'a> {
-    /// Of an object that was added.
+    /// An object that was added.
     Added(KeyRef<'a>),
-    /// Of one that was updated, or is told again.
+    /// One that was updated, or is told again.
     Updated(KeyRef<'a>),
-    /// Of one that is gone.
+    /// One that is gone.
     Deleted(KeyRef<'a>),
-    /// That it was told of all of the initial state: [`HandlerOptions::on_synced`](crate::handler::HandlerOptions::on_synced).
+    /// The end of the initial state: [`HandlerOptions::on_synced`](crate::handler::HandlerOptions::on_synced).
     Synced,
 }
 
@@ -113,6 +114,7 @@ impl<'a> HandlerCall<'a> {
         match notification {
             Notification::Added { .. } => HandlerCall::Added(key),
             Notification::Deleted { .. } => HandlerCall::Deleted(key),
+            // A kind to come is news of an object that was there, or it would be one of the two.
             Notification::Updated { .. } | _ => HandlerCall::Updated(key),
         }
     }
@@ -121,10 +123,10 @@ impl<'a> HandlerCall<'a> {
 impl fmt::Display for HandlerCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HandlerCall::Added(key) => write!(f, "that {key} was added"),
-            HandlerCall::Updated(key) => write!(f, "that {key} was updated"),
-            HandlerCall::Deleted(key) => write!(f, "that {key} was deleted"),
-            HandlerCall::Synced => f.write_str("that it is synced"),
+            HandlerCall::Added(key) => write!(f, "the addition of {key}"),
+            HandlerCall::Updated(key) => write!(f, "an update of {key}"),
+            HandlerCall::Deleted(key) => write!(f, "the deletion of {key}"),
+            HandlerCall::Synced => f.write_str("its sync"),
         }
     }
 }
@@ -148,16 +150,13 @@ impl Observed<'_> {
 }
 
 impl fmt::Display for Observed<'_> {
-    #[allow(clippy::wildcard_enum_match_arm)] // a notice to come is shown as it is
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Observed::Request(request) => write!(f, "{} {}", request.verb, request.target()),
             Observed::Notice { notice: Notice::Failure(failure), .. } => write!(f, "{failure}"),
-            Observed::Notice { subject, notice: Notice::Phase(phase) } => write!(f, "{subject}: {phase}"),
-            Observed::Notice { subject, notice: Notice::Synced } => write!(f, "{subject}: synced"),
-            Observed::Notice { subject, notice } => write!(f, "{subject}: {notice:?}"),
+            Observed::Notice { subject, notice } => write!(f, "{subject}: {notice}"),
             Observed::HandlerPanic { handler, call, text } => {
-                write!(f, "handler {handler} panicked when it was told {call}: {text}; that was passed over")
+                write!(f, "handler {handler} panicked about {call}: {text}; that was passed over")
             }
             Observed::Reconcile(finished) => write!(f, "{finished}"),
             Observed::Overdue(overdue) => write!(f, "{overdue}"),
@@ -302,7 +301,7 @@ mod tests {
         let call = HandlerCall::Updated(key.borrowed());
         let panicked = Observed::HandlerPanic { handler: "h0", call, text: "boom" };
         assert!(panicked.is_failure());
-        let line = "handler h0 panicked when it was told that web/a was updated: boom; that was passed over";
+        let line = "handler h0 panicked about an update of web/a: boom; that was passed over";
         assert_eq!(panicked.to_string(), line);
         let synced = Observed::Notice { subject: "pods", notice: &Notice::Synced };
         assert!(!synced.is_failure());

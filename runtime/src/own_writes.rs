@@ -5,7 +5,7 @@
 
 use crate::api::Deletion;
 use crate::informer::InformerHandle;
-use crate::replaced::drop_quietly;
+use crate::replaced::{drop_each, drop_quietly};
 use crate::store::SharedStore;
 use crate::sync::{Arc, Mutex};
 use informer_core::lister::{Detached, Lister};
@@ -37,20 +37,30 @@ use std::fmt;
 /// # Ok::<(), informer_runtime::Error>(())
 /// ```
 pub struct OwnWrites<T> {
-    overlay: Arc<Mutex<Overlay<T>>>,
+    own: Arc<Own<T>>,
     store: Arc<SharedStore<T>>,
+}
+
+/// What clones share.
+struct Own<T>(Mutex<Overlay<T>>);
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        let held = self.0.lock().take_objects();
+        drop_each(held);
+    }
 }
 
 impl<T> Clone for OwnWrites<T> {
     fn clone(&self) -> Self {
-        OwnWrites { overlay: Arc::clone(&self.overlay), store: Arc::clone(&self.store) }
+        OwnWrites { own: Arc::clone(&self.own), store: Arc::clone(&self.store) }
     }
 }
 
 impl<T: Send + Sync + 'static> InformerHandle<T> {
     /// A view of the cache that shows own writes before the cache has them; empty at first.
     pub fn own_writes(&self) -> OwnWrites<T> {
-        OwnWrites { overlay: Arc::default(), store: Arc::clone(&self.0.store) }
+        OwnWrites { own: Arc::new(Own(Mutex::default())), store: Arc::clone(&self.0.store) }
     }
 }
 
@@ -81,7 +91,7 @@ impl<T> OwnWrites<T> {
     }
 
     fn write<R>(&self, key: Key, write: impl FnOnce(&mut Overlay<T>, &Store<T>) -> R) -> R {
-        let mut overlay = self.overlay.lock();
+        let mut overlay = self.own.0.lock();
         let before = overlay.held(key.as_str()).cloned();
         let written = self.store.read(|store| write(&mut overlay, store));
         let passed = overlay.take_passed();
@@ -94,7 +104,7 @@ impl<T> OwnWrites<T> {
     /// The object of a key; of a cluster-scoped collection the name alone counts, as for a [`Lister`](crate::lister::Lister).
     pub fn get(&self, key: &Key) -> Option<Obj<T>> {
         let key = self.store.key(key.clone());
-        let overlay = self.overlay.lock();
+        let overlay = self.own.0.lock();
         self.store.read(|store| overlay.get(store, key.as_str()).cloned())
     }
 
@@ -107,19 +117,19 @@ impl<T> OwnWrites<T> {
     /// Lets go of the own writes that the cache has come past, and tells each of them, once: also what somebody else
     /// deleted before the cache ever had it. Reads are right without it; it makes room.
     pub fn settle(&self) -> Vec<Settled<T>> {
-        let mut overlay = self.overlay.lock();
+        let mut overlay = self.own.0.lock();
         self.store.read(|store| overlay.settle(store))
     }
 
     /// Both under the locks, which are held for the look-up alone: what runs code of the user's type comes after.
     fn at_one_instant<'a>(&self, select: impl FnOnce(&Store<T>) -> Detached<'a, T>) -> (Detached<'a, T>, Standing<T>) {
-        let overlay = self.overlay.lock();
+        let overlay = self.own.0.lock();
         self.store.read(|store| (select(store), overlay.standing(store)))
     }
 
     /// Own writes that are held.
     pub fn len(&self) -> usize {
-        self.overlay.lock().len()
+        self.own.0.lock().len()
     }
 
     /// True if none is held.
@@ -158,6 +168,6 @@ impl<T: Object> OwnWrites<T> {
 
 impl<T> fmt::Debug for OwnWrites<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.overlay.lock().fmt(f)
+        self.own.0.lock().fmt(f)
     }
 }

@@ -85,12 +85,15 @@ impl<T> SharedStore<T> {
         if self.cluster_scoped { Key::new("", key.name()) } else { key }
     }
 
-    /// A cache of these objects, which nothing changes any more. Of a key that comes twice the last one counts.
+    /// A cache of these objects, which nothing changes any more. Of a key that comes twice the last one counts. They are of
+    /// a collection without namespaces if none of them has one: where there are some, no object is without.
     pub(crate) fn given(objects: impl IntoIterator<Item = Obj<T>>) -> Self {
         let objects: Vec<_> = objects.into_iter().collect(); // perhaps user code, so before the lock
+        let cluster_scoped = objects.iter().all(|object| object.key().namespace().is_empty());
         let store = SharedStore::new(&Arc::from("objects given by hand"), random_seed(), []);
+        let store = if cluster_scoped { store.cluster_scoped() } else { store };
         let twice = store.store.write().preload(objects, Version::default());
-        drop(twice);
+        twice.into_iter().for_each(drop_quietly);
         store
     }
 

@@ -798,3 +798,30 @@ fn an_owner_that_cannot_be_is_told_with_each_change_that_names_it_and_calls_for_
     assert_eq!(*heard.lock(), [(true, wanted.to_string()), (true, wanted.to_string())]);
     assert!(matches!(core.next(), Work::Wait(_, None)), "there is nothing to reconcile");
 }
+
+/// A key with a namespace would be another one, and a second reconcile of the node would run beside the first.
+#[test]
+fn b097_a_node_is_one_key_of_its_controller_whatever_namespace_is_named_beside_it() {
+    let factory = factory();
+    let nodes: Resource = "nodes".parse().unwrap();
+    let (informer, feeder) = factory.fed(FedSpec::<DynamicObject>::of(nodes.clone())).unwrap();
+    let (core, mut sources) = ControllerBuilder::new(informer.clone()).build(&factory);
+    let node = |name: &str| {
+        let json = format!(r#"{{"metadata": {{"name": "{name}", "uid": "u", "resourceVersion": "1"}}}}"#);
+        Obj::of(DynamicObject::decode(json.as_bytes(), &nodes).unwrap()).unwrap()
+    };
+    feeder.list([node("a"), node("b")], at("1")).unwrap();
+    sources.iter_mut().for_each(|source| while source.step() == Step::Delivered {});
+    core.enqueue(Key::new("web", "a"));
+    core.enqueue(Key::new("", "b"));
+    let mut keys = Vec::new();
+    while let Work::Run(run) = core.next() {
+        core.enqueue(Key::new("web", run.key().name()));
+        keys.push(run.key().to_string());
+    }
+    assert_eq!(keys, ["a", "b"], "each once, while it runs");
+
+    feeder.delete(&Key::new("web", "a")).unwrap();
+    feeder.apply_all([Change::DeletedKey(Key::new("", "b"))]).unwrap();
+    assert!(informer.lister().is_empty());
+}

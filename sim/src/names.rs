@@ -12,6 +12,10 @@ const NO_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case al
                         start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
+const NO_IDENTIFIER: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                             alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
+                             'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
 /// The example and pattern that end each refusal of a name or a value.
 const OF_NAMES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -94,6 +98,19 @@ fn is_word(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
+/// All that is wrong with what becomes part of a path or of a type: the plural, the kind in lower case, and the version of a
+/// custom resource. It begins with a letter.
+pub(crate) fn identifier_refusals(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if text.len() > LABEL_MAX {
+        wrong.push(format!("must be no more than {LABEL_MAX} characters"));
+    }
+    if !is_dotted(text) || text.contains('.') || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        wrong.push(NO_IDENTIFIER.to_owned());
+    }
+    wrong
+}
+
 /// All that is wrong with a key of a label or an annotation, or with a finalizer: `[prefix/]name`.
 pub(crate) fn key_refusals(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -174,6 +191,14 @@ mod tests {
         }
         assert_eq!(Label.refusals("a.b"), ["must not contain dots"]);
         assert_eq!(Subdomain.refusals(&long), ["must be no more than 253 characters"]);
+    }
+
+    #[test]
+    fn an_identifier_begins_with_a_letter_and_has_no_dot() {
+        for (text, wrong) in [("v1", 0), ("a-b", 0), ("1a", 1), ("a.b", 1), ("a-", 1), ("", 1), ("a\"", 1), ("V1", 1)] {
+            assert_eq!(identifier_refusals(text).len(), wrong, "{text}");
+        }
+        assert_eq!(identifier_refusals(&"é".repeat(32)).len(), 2);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! to cut.
 
 use crate::text::{self, Members, members, open_member, push_string, push_strings, same};
+use crate::validate::OwnerReference;
 use informer_core::object::{Key, Resource};
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -58,9 +60,14 @@ impl Shape {
 
     /// `"kind":…,"apiVersion":…`: custom resources are sorted by name, built-in ones are not.
     pub(crate) fn type_meta(&self) -> String {
-        let kind = format!(r#""kind":"{}""#, self.kind);
-        let api_version = format!(r#""apiVersion":"{}""#, self.api_version);
-        if self.custom { format!("{api_version},{kind}") } else { format!("{kind},{api_version}") }
+        let (kind, api_version) = (("kind", &self.kind), ("apiVersion", &self.api_version));
+        let order = if self.custom { [api_version, kind] } else { [kind, api_version] };
+        let mut out = String::from("{");
+        for (name, value) in order {
+            open_member(&mut out, name);
+            push_string(&mut out, value);
+        }
+        out.split_off(1)
     }
 }
 
@@ -158,6 +165,8 @@ fn digits(version: u64) -> usize {
     version.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
+type Pairs = BTreeMap<Box<str>, Box<str>>;
+
 /// An object on its way in or between two versions: taken apart, not yet stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft<'a> {
@@ -187,22 +196,30 @@ impl<'a> Draft<'a> {
     pub(crate) fn read(text: &'a str) -> Result<Draft<'a>, serde_json::Error> {
         let top = members(text)?;
         let meta = top.object("metadata")?;
-        let string = |name: &str| meta.string(name).unwrap_or_default();
+        // What has the wrong type is refused and not passed over: a version that is a number would be none, and a write
+        // that is meant for one version would overwrite any.
+        let string = |path: &str| meta.typed::<String>(path).map(Option::unwrap_or_default);
         let mut draft = Draft {
-            kind: top.string("kind").unwrap_or_default(),
-            api_version: top.string("apiVersion").unwrap_or_default(),
-            name: string("name"),
-            generate_name: string("generateName"),
-            namespace: string("namespace"),
-            uid: string("uid"),
-            version: string("resourceVersion"),
-            generation: meta.get("generation").and_then(|text| text.parse().ok()),
-            created: string("creationTimestamp"),
-            deleted: string("deletionTimestamp"),
-            grace: meta.get("deletionGracePeriodSeconds").and_then(|text| text.parse().ok()),
-            finalizers: meta.get("finalizers").map_or(Ok(None), serde_json::from_str)?.unwrap_or_default(),
+            kind: top.typed("kind")?.unwrap_or_default(),
+            api_version: top.typed("apiVersion")?.unwrap_or_default(),
+            name: string("metadata.name")?,
+            generate_name: string("metadata.generateName")?,
+            namespace: string("metadata.namespace")?,
+            uid: string("metadata.uid")?,
+            version: string("metadata.resourceVersion")?,
+            generation: meta.typed("metadata.generation")?,
+            created: string("metadata.creationTimestamp")?,
+            deleted: string("metadata.deletionTimestamp")?,
+            grace: meta.typed("metadata.deletionGracePeriodSeconds")?,
+            finalizers: meta.typed("metadata.finalizers")?.unwrap_or_default(),
             ..Draft::default()
         };
+        // The others would fail where they are read, where nobody could be told.
+        for path in ["metadata.labels", "metadata.annotations"] {
+            meta.typed::<Pairs>(path)?;
+        }
+        meta.typed::<Vec<OwnerReference>>("metadata.ownerReferences")?;
+        meta.typed::<Vec<BTreeMap<String, IgnoredAny>>>("metadata.managedFields")?;
         const OWN: [&str; 11] = [
             "name",
             "generateName",
@@ -219,10 +236,6 @@ impl<'a> Draft<'a> {
         // Nothing and an empty list or map are one thing, and the server writes neither.
         draft.meta = owned(&meta, |name, value| !OWN.contains(&name) && !matches!(value, "null" | "[]" | "{}"));
         draft.body = owned(&top, |name, _| !matches!(name, "kind" | "apiVersion" | "metadata"));
-        // What is no string would fail later, where nobody could be told.
-        for name in ["labels", "annotations"] {
-            draft.pairs(name)?;
-        }
         Ok(draft)
     }
 
@@ -252,8 +265,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Labels or annotations, in the order of their keys.
-    pub(crate) fn pairs(&self, name: &str) -> Result<BTreeMap<Box<str>, Box<str>>, serde_json::Error> {
-        self.meta(name).map_or(Ok(BTreeMap::new()), serde_json::from_str)
+    pub(crate) fn pairs(&self, name: &str) -> Pairs {
+        self.meta(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// True if somebody asked for its deletion.
@@ -324,7 +337,7 @@ impl<'a> Draft<'a> {
         push_all(&mut out, &self.body);
         out.push('}');
 
-        let labels = self.pairs("labels").unwrap_or_default();
+        let labels = self.pairs("labels");
         StoredObject {
             key: Key::new(&self.namespace, &self.name),
             uid: self.uid.as_str().into(),

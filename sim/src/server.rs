@@ -430,7 +430,7 @@ impl Server {
 
     /// What the wall shows, in seconds since 1970.
     fn now_seconds(&self) -> u64 {
-        self.config.wall_clock + self.clock.now().as_millis() / 1_000
+        self.config.wall_clock.saturating_add(self.clock.now().as_millis() / 1_000)
     }
 
     fn now_text(&self) -> String {

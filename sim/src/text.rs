@@ -4,7 +4,8 @@
 //! [`members`] reads one level of an object, [`minify`] drops white space outside strings, [`same`] compares by
 //! meaning, and [`merge`] is the merge patch of RFC 7386.
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -27,6 +28,14 @@ impl<'a> Members<'a> {
     /// A member's value, if it is a string that holds something.
     pub(crate) fn string(&self, name: &str) -> Option<String> {
         self.get(name).and_then(|value| serde_json::from_str::<String>(value).ok()).filter(|text| !text.is_empty())
+    }
+
+    /// A member's value as a `T`; nothing if there is none or it is `null`. The error names `path`, which ends with the
+    /// member's name.
+    pub(crate) fn typed<T: Deserialize<'a>>(&self, path: &str) -> Result<Option<T>, serde_json::Error> {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let wrong = |error| serde_json::Error::custom(format_args!("{path}: {error}"));
+        self.get(name).map_or(Ok(None), |text| serde_json::from_str(text).map_err(wrong))
     }
 
     /// A member's value as an object; empty if there is none or it is `null`.
@@ -78,7 +87,7 @@ pub(crate) fn members(text: &str) -> Result<Members<'_>, serde_json::Error> {
 /// A name that is borrowed unless it has escapes; serde alone would always copy a `Cow`.
 struct Name<'a>(Cow<'a, str>);
 
-impl<'de> serde::Deserialize<'de> for Name<'de> {
+impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {

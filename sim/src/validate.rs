@@ -37,12 +37,13 @@ pub(crate) struct Rules {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct OwnerReference {
+pub(crate) struct OwnerReference {
     api_version: String,
     kind: String,
     name: String,
     uid: String,
     controller: Option<bool>,
+    block_owner_deletion: Option<bool>,
 }
 
 impl Rules {
@@ -78,6 +79,11 @@ impl Rules {
         }
         let refusals = if draft.name.is_empty() { Vec::new() } else { self.name.refusals(&draft.name) };
         causes.extend(refusals.into_iter().map(|why| Cause::invalid("metadata.name", quoted(&draft.name), why)));
+        // Of what has none it is empty.
+        let refusals = if draft.namespace.is_empty() { Vec::new() } else { NameRule::Label.refusals(&draft.namespace) };
+        causes.extend(
+            refusals.into_iter().map(|why| Cause::invalid("metadata.namespace", quoted(&draft.namespace), why)),
+        );
         self.whole(draft, None, &mut causes);
         self.finalizers_are_qualified(draft, &mut causes);
         causes
@@ -162,7 +168,7 @@ impl Rules {
 fn labels_and_owners(draft: &Draft<'_>, before: Option<&Draft<'_>>, causes: &mut Vec<Cause>) {
     let is_news = |name: &str| before.is_none_or(|before| before.meta(name) != draft.meta(name));
     if is_news("labels") {
-        for (key, value) in draft.pairs("labels").unwrap_or_default() {
+        for (key, value) in draft.pairs("labels") {
             let wrong = key_refusals(&key).into_iter().map(|why| (&key, why));
             let wrong = wrong.chain(value_refusals(&value).into_iter().map(|why| (&value, why)));
             causes.extend(wrong.map(|(text, why)| Cause::invalid("metadata.labels", quoted(text), why)));
@@ -170,7 +176,7 @@ fn labels_and_owners(draft: &Draft<'_>, before: Option<&Draft<'_>>, causes: &mut
     }
     if is_news("annotations") {
         let mut bytes = 0;
-        for (key, value) in draft.pairs("annotations").unwrap_or_default() {
+        for (key, value) in draft.pairs("annotations") {
             bytes += key.len() + value.len();
             // The rule of labels, but letters may be large.
             let wrong = key_refusals(&key.to_lowercase()).into_iter();

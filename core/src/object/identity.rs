@@ -11,6 +11,7 @@ use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use serde::{Serialize, Serializer};
 
 /// Namespace and name of an object, as `namespace/name`, or `name` alone if it has no namespace.
 ///
@@ -184,6 +185,13 @@ impl<S: AsRef<str>> fmt::Display for Key<S> {
     }
 }
 
+/// As `Display` writes it.
+impl<S: AsRef<str>> Serialize for Key<S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<S: AsRef<str>> fmt::Debug for Key<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_ref())
@@ -332,6 +340,13 @@ impl<S: AsRef<str>> fmt::Display for Uid<S> {
     }
 }
 
+/// As the server wrote it.
+impl<S: AsRef<str>> Serialize for Uid<S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<S: AsRef<str>> fmt::Debug for Uid<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -473,6 +488,13 @@ impl<S: AsRef<str>> fmt::Display for Version<S> {
     }
 }
 
+/// As the server wrote it.
+impl<S: AsRef<str>> Serialize for Version<S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<S: AsRef<str>> fmt::Debug for Version<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_ref())
@@ -482,6 +504,18 @@ impl<S: AsRef<str>> fmt::Debug for Version<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_patch_names_is_written_as_the_server_wrote_it() {
+        for uid in ["0b6c1e4d-9a2f-4c53-8f0e-1d2c3b4a5968", "u-1", ""] {
+            assert_eq!(serde_json::to_value(Uid::new(uid)).unwrap(), uid);
+        }
+        assert_eq!(serde_json::to_value(VersionRef::of("007")).unwrap(), "007");
+        assert_eq!(
+            serde_json::to_value([Key::new("ns", "a"), Key::new("", "b")]).unwrap(),
+            serde_json::json!(["ns/a", "b"])
+        );
+    }
 
     #[test]
     fn keys_split_and_join() {

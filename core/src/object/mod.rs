@@ -165,7 +165,8 @@ pub struct Obj<T>(ThinArc<T, u8>);
 impl<T> Unpin for Obj<T> {}
 
 impl<T> Obj<T> {
-    /// Joins an identity and a value. Owned or borrowed: the texts are copied.
+    /// Joins an identity and a value. Owned or borrowed: the texts are copied. Nobody compares them with what a value says of
+    /// itself; of one that has metadata, [`Obj::of`] takes them.
     ///
     /// # Panics
     ///

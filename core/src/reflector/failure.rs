@@ -36,9 +36,9 @@ pub mod reason {
 ///
 /// ```text
 /// pods in namespace "web": the watch failed (403 Forbidden: user "ci" cannot watch pods); retrying in 3.2 s; grant the
-/// verb "watch" on pods, or narrow the namespace
-/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; the cache keeps an
-/// older version of it, if it had one
+/// verb "watch" on this resource, or narrow the namespace
+/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; the cache keeps an older version of
+/// it, if it had one
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -132,8 +132,8 @@ impl<T> IndexDef<T> {
 
 impl<T: Object> IndexDef<T> {
     /// The index of one label, called `label:` and its name; an object without the label has no value. Selectors use it
-    /// by themselves: what requires a value of this label, or the label, then costs the size of the answer. It can
-    /// speed up an answer, and never changes one.
+    /// by themselves: what requires a value of this label then costs the size of the answer, and what requires the label, or a
+    /// number above or below another, a look at each value besides. It can speed up an answer, and never changes one.
     ///
     /// ```
     /// use informer_core::decode::Codec;

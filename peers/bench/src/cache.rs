@@ -1,10 +1,10 @@
 //! `peers/run cache`: a cache that is read, indexed, listed again and listened to.
 //!
 //! Objects are tiny (a name, a namespace, a uid, a version and two labels: [`Tiny`] says what they are like), but for
-//! the relist, whose Pods have 6.9 KB of JSON. They are read in an order that no processor foresees. Events are fed to
-//! every side as objects that were built before: no side decodes there, for that is what `peers/run wire` measures.
-//! Each job is a process of its own, told `JOB …`, and prints one line of [`Figures`] whose names are the ids of
-//! [`ROWS`].
+//! the relist, whose Pods have 6.9 KB of JSON. They are read in an order that no processor foresees, but for the rows "of
+//! the same few", which miss no cache of a processor. Events are fed to every side as objects that were built before: no
+//! side decodes there, for that is what `peers/run wire` measures. Each job is a process of its own, told `JOB …`, and
+//! prints one line of [`Figures`] whose names are the ids of [`ROWS`].
 
 use crate::build::{self, Unbuilt};
 use crate::report::{Better, Bound, Report, Row, Side};

@@ -165,11 +165,11 @@ async fn a_panicking_handler_harms_nobody_and_is_reported() {
     assert_eq!(
         reports,
         [
-            "early that web/a was added: early",
-            "early that web/a was updated: early",
-            "sync that web/a was added: on purpose",
-            "task that web/a was added: on purpose",
-            "task that web/a was updated: on purpose"
+            "early an update of web/a: early",
+            "early the addition of web/a: early",
+            "sync the addition of web/a: on purpose",
+            "task an update of web/a: on purpose",
+            "task the addition of web/a: on purpose"
         ],
         "the name, what it was told, and the text of each"
     );

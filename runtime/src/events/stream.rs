@@ -1,12 +1,10 @@
 //! [`EventStream`]: the events of an informer for a task.
 
-use super::{Event, Fed, Feed};
+use super::{Event, Fed, Feed, Filtering};
 use crate::handler::{HandlerOptions, Registration};
 use crate::informer::InformerHandle;
-use crate::observe::random_seed;
 use futures_core::Stream;
 use informer_core::Obj;
-use informer_core::filter::Filter;
 use informer_core::listener::{Delivery, Notification};
 use std::fmt;
 use std::future::poll_fn;
@@ -54,7 +52,7 @@ impl<T: Send + Sync + 'static> EventStream<T> {
         options: HandlerOptions,
         keep: impl FnMut(&Obj<T>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        EventStream::over(Feed::new(informer, options, Some(Filter::new(random_seed(), keep))))
+        EventStream::over(Feed::new(informer, options, Some(Filtering::new(keep))))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Types whose `drop` is code of the user's: it may ask what it likes, and its panic costs nobody else anything.
 
 use super::*;
+use informer_core::{Uid, Version};
 use informer_runtime::acknowledged::{ItemOptions, ItemSource, NextItem};
-use informer_runtime::events::Events;
+use informer_runtime::events::{Events, filtered};
+use informer_runtime::lister::Lister;
 use informer_runtime::mutation::MutationCheck;
 use informer_runtime::roster::Leased;
 use std::panic::resume_unwind;
@@ -516,4 +518,85 @@ fn a_handler_that_has_the_last_handle_of_a_whole_state_drops_each_object_though_
             assert_eq!(dropped.load(Ordering::Relaxed), 3, "{comes:?}, resync {resync:?}");
         }
     }
+}
+
+#[test]
+fn a_lister_of_given_objects_drops_each_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let of = |name: &str| Obj::new(key(name), Uid::new(name), Version::new("1"), Throws(Arc::clone(&dropped)));
+    let lister = Lister::of(["a", "a", "a", "b"].map(of));
+    assert_eq!((dropped.load(Ordering::Relaxed), lister.len()), (2, 2));
+    drop(lister);
+    assert_eq!(dropped.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn own_writes_that_end_drop_each_object_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let informer = factory.informer(throws(&dropped)).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&[]);
+    let own = informer.own_writes();
+    for name in ["a", "b", "c"] {
+        let written = Obj::new(key(name), Uid::new(name), Version::new("7"), Throws(Arc::clone(&dropped)));
+        assert!(own.put(written).unwrap());
+    }
+    drop(own.clone());
+    drop((informer, hand, factory));
+    assert_eq!((dropped.load(Ordering::Relaxed), own.list().len()), (0, 3));
+    drop(own);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_stream_that_ends_drops_each_item_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let informer = factory.informer(throws(&dropped)).unwrap();
+    let mut hand = Hand::take(&factory);
+    let items = ItemSource::new(&informer, ItemOptions::default());
+    hand.list(&["a", "b", "c"]);
+    // It knows of all three what it was told of last.
+    for _ in 0..3 {
+        let NextItem::Item(item) = items.next_item() else { panic!("three objects") };
+        item.done();
+    }
+    relist(&mut hand, &informer, "6", &[]);
+    relist(&mut hand, &informer, "7", &["z"]);
+    // None of the four is answered, so all are to be given again.
+    let in_hand = [(); 4].map(|()| items.next_item());
+    assert!(in_hand.iter().all(|item| matches!(item, NextItem::Item(_))));
+    drop((informer, hand, factory, items));
+    in_hand.into_iter().for_each(drop);
+    assert_eq!(dropped.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn a_mutation_check_that_ends_with_its_driver_drops_each_object_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let spec = throws(&dropped).check_mutations(MutationCheck::new(|_: &Throws| 1));
+    let informer = factory.informer(spec).unwrap();
+    let mut hand = Hand::take(&factory);
+    hand.list(&["a", "b", "c"]);
+    drop((informer, factory));
+    drop(hand);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_filter_that_ends_with_its_handler_drops_each_object_though_each_panics() {
+    let dropped = Arc::<AtomicU32>::default();
+    let factory = factory();
+    let informer = factory.informer(throws(&dropped)).unwrap();
+    let mut hand = Hand::take(&factory);
+    let function = filtered(|_: &Obj<Throws>| true, |_: &Notification<_>| {});
+    let (_, mut handler) = informer.handler(HandlerOptions::default(), function);
+    hand.list(&["a", "b", "c"]);
+    empty(&mut *handler);
+    relist(&mut hand, &informer, "6", &[]);
+    drop((informer, factory, hand));
+    drop(handler);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
 }

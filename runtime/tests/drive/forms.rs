@@ -112,7 +112,7 @@ fn a_panic_of_on_synced_is_counted_told_and_holds_nothing_up() {
     assert_eq!(next(&mut events), "nothing");
     assert!(events.registration().has_synced());
     assert_eq!(events.registration().panics(), 1);
-    let line = "handler mine panicked when it was told that it is synced: on purpose; that was passed over";
+    let line = "handler mine panicked about its sync: on purpose; that was passed over";
     assert_eq!(*lines.lock(), [line]);
 }
 

@@ -117,7 +117,7 @@ fn b119_a_panic_about_an_initial_object_costs_that_call_and_the_handler_is_synce
     let mut told = told.lock().clone();
     told.sort();
     assert_eq!((told.concat().as_str(), registration.has_synced(), registration.panics()), ("abc", true, 1));
-    let report = "handler sync panicked when it was told that web/b was added: on purpose; that was passed over";
+    let report = "handler sync panicked about the addition of web/b: on purpose; that was passed over";
     assert_eq!(*reports.lock(), [report], "reported once, with the key and what was told of it");
 }
 
@@ -155,19 +155,19 @@ fn a_panic_is_told_with_what_it_is_about_whatever_the_handler_is_told_and_howeve
     );
     let short = |report: &String| {
         let about = report.strip_suffix(": on purpose; that was passed over").expect("it says what was done");
-        about.replace(" panicked when it was told", "")
+        about.replace(" panicked about", "")
     };
     let mut reports: Vec<_> = reports.lock().iter().map(short).collect();
     reports.sort();
     let expected = [
-        "handler events that it is synced",
-        "handler events that web/a was added",
-        "handler events that web/a was updated",
-        "handler function that it is synced",
-        "handler function that web/a was added",
-        "handler function that web/a was deleted",
-        "handler function that web/a was updated",
-        "handler items that it is synced",
+        "handler events an update of web/a",
+        "handler events its sync",
+        "handler events the addition of web/a",
+        "handler function an update of web/a",
+        "handler function its sync",
+        "handler function the addition of web/a",
+        "handler function the deletion of web/a",
+        "handler items its sync",
     ];
     assert_eq!(reports, expected);
 }

@@ -3,6 +3,7 @@
 use super::*;
 use informer_core::Version;
 use informer_core::store::Seen;
+use informer_runtime::lister::Lister;
 use std::collections::BTreeSet;
 
 fn nodes() -> Resource {
@@ -216,6 +217,28 @@ fn b099_whatever_is_read_a_hundred_times_is_the_same_each_time() {
 #[should_panic = "a selector that selects something"]
 fn b107_a_selector_of_nothing_makes_no_informer() {
     _ = spec().labels(&LabelSelector::nothing());
+}
+
+#[test]
+fn b097_given_objects_without_namespaces_are_read_as_those_of_an_informer_of_nodes() {
+    let node = |name: &str| {
+        let json = node(name, "5");
+        Obj::of(DynamicObject::decode(json.as_bytes(), &nodes()).unwrap()).unwrap()
+    };
+    let nodes = Lister::of([node("a"), node("b")]);
+    for key in [Key::new("", "a"), Key::new("web", "a")] {
+        for lister in [nodes.clone(), nodes.namespace("web")] {
+            assert!(lister.get(&key).is_some_and(|node| node.key().as_str() == "a"), "{key} is not gone");
+        }
+    }
+    assert_eq!((nodes.namespace("web").len(), nodes.namespace("web").pages(1).len()), (2, 2));
+    let token = nodes.namespace("web").pages(1).first().next.unwrap().to_string();
+    assert_eq!(nodes.page_after(&token, 1).unwrap().objects.len(), 1, "one list, however it is named");
+
+    let pod = Obj::of(DynamicObject::decode(object("a", "5", "").as_bytes(), &pods()).unwrap()).unwrap();
+    let pods = Lister::of([pod]);
+    assert!(pods.get(&Key::new("other", "a")).is_none() && pods.get(&Key::new("", "a")).is_none());
+    assert_eq!((pods.namespace("web").len(), pods.namespace("other").len()), (1, 0));
 }
 
 #[test]

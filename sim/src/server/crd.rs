@@ -11,12 +11,14 @@
 
 use super::delete::{DeleteOptions, Deleted};
 use super::{Server, WatchEnd};
+use crate::names::{NameRule, identifier_refusals};
 use crate::object::{Draft, Shape, StoredObject};
 use crate::status::{Cause, Named, Status};
 use crate::table::Table;
 use crate::text::push_string;
 use informer_core::object::{Key, Resource};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Holds a definition as long as there are objects of it.
@@ -73,6 +75,35 @@ struct SelectableField {
     json_path: String,
 }
 
+impl Spec {
+    /// All of these become part of a path, of a key, or of what each object says it is. That some are missing is told apart.
+    fn refuse_names(&self, causes: &mut Vec<Cause>) {
+        let mut refuse = |field: Cow<'static, str>, value: &str, but: &str, why: Vec<String>| {
+            if !why.is_empty() {
+                causes.push(Cause::invalid(field, format_args!("{value:?}"), format_args!("{but}{}", why.join(","))));
+            }
+        };
+        let Spec { group, names: Names { plural, kind }, .. } = self;
+        if !group.is_empty() {
+            let mut why = NameRule::Subdomain.refusals(group);
+            if why.is_empty() && !group.contains('.') {
+                why.push("should be a domain with at least one dot".to_owned());
+            }
+            refuse("spec.group".into(), group, "", why);
+        }
+        if !plural.is_empty() {
+            refuse("spec.names.plural".into(), plural, "", identifier_refusals(plural));
+        }
+        if !kind.is_empty() {
+            let but = "may have mixed case, but should otherwise match: ";
+            refuse("spec.names.kind".into(), kind, but, identifier_refusals(&kind.to_lowercase()));
+        }
+        for (at, VersionSpec { name, .. }) in self.versions.iter().enumerate() {
+            refuse(format!("spec.versions[{at}].name").into(), name, "", identifier_refusals(name));
+        }
+    }
+}
+
 impl Definition {
     pub(super) fn read(draft: &Draft<'_>) -> Result<Self, Status> {
         let named = Named {
@@ -99,6 +130,7 @@ impl Definition {
                 r#""Cluster", "Namespaced""#,
             ));
         }
+        spec.refuse_names(&mut causes);
         let expected = format!("{}.{}", spec.names.plural, spec.group);
         if draft.name != expected {
             let why = "must be spec.names.plural+\".\"+spec.group";
@@ -156,11 +188,12 @@ impl Server {
             names.push_str("\":");
             push_string(&mut names, value);
         }
+        let mut version = String::new();
+        push_string(&mut version, &resource.version);
         let status = format!(
-            r#"{{"conditions":[{},{}],"acceptedNames":{{{names}}},"storedVersions":["{}"]}}"#,
+            r#"{{"conditions":[{},{}],"acceptedNames":{{{names}}},"storedVersions":[{version}]}}"#,
             condition("NamesAccepted", "NoConflicts", "no conflicts found"),
             condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            resource.version,
         );
         let old = self.tables[self.crds()].get(key.as_str()).cloned().expect("the definition is stored");
         let mut draft = Draft::read(old.json()).expect("what is stored is JSON");
@@ -191,10 +224,13 @@ impl Server {
         Deleted::Waits(marked)
     }
 
-    /// The table that a definition serves.
+    /// The table that a definition serves, by the names that no update changes; none if the resource was there without it.
     fn defined_by(&self, definition: &StoredObject) -> Option<usize> {
-        let definition = Definition::read(&Draft::read(definition.json()).ok()?).ok()?;
-        self.table_of(&definition.resource)
+        let (plural, group) = definition.key().name().split_once('.')?;
+        let is_it = |table: &Table| {
+            !table.gone && table.shape.custom && table.resource.group == group && table.resource.plural == plural
+        };
+        self.tables.iter().position(is_it)
     }
 
     /// The definition of a table, if it waits until this is empty.

@@ -378,5 +378,5 @@ enum Stop {
 
 /// That an object is to go is news for who counts generations.
 fn raise_generation(draft: &mut Draft<'_>) {
-    draft.generation = draft.generation.map(|generation| generation + i64::from(generation > 0));
+    draft.generation = draft.generation.map(|generation| generation.saturating_add((generation > 0).into()));
 }

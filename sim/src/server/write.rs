@@ -299,6 +299,9 @@ impl Server {
         if !causes.is_empty() {
             return Err(Status::invalid(&self.by_kind(target), causes));
         }
+        if target.table == self.crds() {
+            crd::Definition::read(&draft)?;
+        }
         let shape = &self.tables[target.table].shape;
         draft.created.clone_from(&before.created);
         if draft.generate_name.is_empty() {
@@ -306,7 +309,7 @@ impl Server {
         }
         if shape.generations || draft.generation.is_none() {
             let counts = shape.generations && !draft.same_spec(before);
-            draft.generation = before.generation.map(|generation| generation + i64::from(counts));
+            draft.generation = before.generation.map(|generation| generation.saturating_add(counts.into()));
         }
         if before.is_dying() && before.grace.unwrap_or(0) == 0 && draft.finalizers.is_empty() {
             let answer = Arc::new(draft.finish(shape, old.version()));

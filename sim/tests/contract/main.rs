@@ -3,6 +3,7 @@
 mod delete;
 mod list;
 mod model;
+mod odd;
 #[cfg(feature = "serve")]
 mod served;
 mod support;

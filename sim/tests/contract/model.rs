@@ -20,7 +20,7 @@ enum Op {
     Elsewhere,
 }
 
-const KEYS: [&str; 6] = ["m/a", "m/b", "n/a", "n/b", "n/c", "n-/a"];
+const KEYS: [&str; 6] = ["m/a", "m/b", "n/a", "n/b", "n/c", "n-1/a"];
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![

@@ -110,7 +110,7 @@ impl FromStr for Runtime {
 }
 
 /// A name that is no runtime's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownRuntime(String);
 
 impl fmt::Display for UnknownRuntime {
@@ -120,10 +120,16 @@ impl fmt::Display for UnknownRuntime {
     }
 }
 
+impl fmt::Debug for UnknownRuntime {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error for UnknownRuntime {}
 
 /// Why a scenario was not played.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum PlayError {
     /// The file cannot be used.
@@ -159,6 +165,13 @@ impl fmt::Display for PlayError {
                  most; use {VIRTUAL}"
             ),
         }
+    }
+}
+
+impl fmt::Debug for PlayError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -182,7 +182,7 @@ const REASON_BYTES: usize = 1024;
 /// An item that could not become an object.
 ///
 /// Its `Display` is a sentence for a log, on one line: `web/a at version 7 cannot be used: …`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BadItem {
     /// Its key, if the metadata could be read that far.
     pub key: Option<Key>,
@@ -212,6 +212,13 @@ impl fmt::Display for BadItem {
             write!(f, " at version {}", excerpt(self.version.as_str().as_bytes()))?;
         }
         write!(f, " cannot be used: {}", self.reason)
+    }
+}
+
+impl fmt::Debug for BadItem {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -144,7 +144,7 @@ impl Fingerprint {
 }
 
 /// An informer was asked for with other options than it has. It goes on as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Conflict {
     /// Which informer, as its [`Scope`] prints.
@@ -165,6 +165,13 @@ impl fmt::Display for Conflict {
             "there is an informer of {informer} already, with another {option:?}: it has {has}, and {asked} is asked for; \
              ask for it with the same options, or use another factory"
         )
+    }
+}
+
+impl fmt::Debug for Conflict {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

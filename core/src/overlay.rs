@@ -98,7 +98,7 @@ pub struct Settled<T> {
 }
 
 /// Why an own write cannot be shown. The write itself is done; the cache will tell of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OverlayError {
     /// Its version, or the one that the store stands for, is no decimal number (C2).
@@ -130,6 +130,13 @@ impl fmt::Display for OverlayError {
                  already; settle those that are over, or wait until the cache has caught up"
             ),
         }
+    }
+}
+
+impl fmt::Debug for OverlayError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -261,7 +261,7 @@ impl<T> fmt::Debug for Saved<T> {
 }
 
 /// Why a saved state cannot be used or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavedError {
     /// A line is of no use.
@@ -328,6 +328,13 @@ impl fmt::Display for SavedError {
                 write!(f, "the objects of the saved state are of the form {is}, not {wanted}: begin without it")
             }
         }
+    }
+}
+
+impl fmt::Debug for SavedError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -351,7 +351,7 @@ fn patiently(what: &str, mut work: impl FnMut() -> Result<(), Error>) -> Result<
 /// A creation whose answer was lost has happened all the same.
 fn made<T>(outcome: Result<T, Error>) -> Result<(), Error> {
     match outcome {
-        Err(Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        Err(Error::Api(refused)) if refused.status.reason == "AlreadyExists" => Ok(()),
         other => other.map(drop),
     }
 }

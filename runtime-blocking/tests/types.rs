@@ -45,7 +45,8 @@ fn what_public_signatures_name_is_at_the_root() {
     let _: fn(OwnerRef<'_>) -> String = |owner| owner.name.to_string();
     let _: fn(&Observed<'_>) -> Option<Notice> =
         |observed| if let Observed::Notice { notice, .. } = observed { Some((*notice).clone()) } else { None };
-    let _: fn(Error) -> Option<Status> = |error| if let Error::Api(status) = error { Some(status) } else { None };
+    let _: fn(Error) -> Option<Status> =
+        |error| if let Error::Api(refused) = error { Some(refused.status) } else { None };
     let _: fn(&str) -> Result<Key, KeyError> = str::parse;
     let _: fn(&str) -> Result<Resource, ParseResourceError> = str::parse;
     let _: fn(&str) -> Result<LabelSelector, SelectorError> = str::parse;

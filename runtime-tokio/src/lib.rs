@@ -172,7 +172,7 @@ pub use informer_core::selector::{FieldSelector, LabelSelector, SelectorError};
 pub use informer_core::store::{IndexError, IndexValue, IndexValues, Seen, Snapshot, Store};
 pub use informer_core::wire::{Limits, Request, Status};
 pub use informer_runtime::acknowledged::{Item, ItemOptions};
-pub use informer_runtime::api::{DEFAULT_TIMEOUT, DeleteOptions, Deletion, Preconditions, PropagationPolicy};
+pub use informer_runtime::api::{ApiError, DEFAULT_TIMEOUT, DeleteOptions, Deletion, Preconditions, PropagationPolicy};
 pub use informer_runtime::config::{ConfigError, ConfigErrorKind, HttpVersion, Pings, Secret, TokenSource};
 pub use informer_runtime::controller::{Awaited, Context, GATE_PATIENCE};
 pub use informer_runtime::factory::FactoryOptions;

@@ -5,16 +5,18 @@
 
 mod delete_options;
 mod deletion;
+mod refused;
 
 pub use delete_options::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use deletion::Deletion;
+pub use refused::ApiError;
 
 use crate::Config;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::outgoing::Outgoing;
 use informer_core::decode::Codec;
-use informer_core::wire::{Status, Verb};
+use informer_core::wire::Verb;
 use informer_core::{Key, Object, Resource};
 use serde::Serialize;
 use serde_json::Value;
@@ -39,21 +41,38 @@ pub struct ApiRequest {
     /// The body; empty for a read.
     pub body: Vec<u8>,
     resource: Resource,
+    /// The object; empty for one that is to be made.
+    name: String,
+    /// Empty for the object itself.
+    subresource: &'static str,
 }
 
 impl ApiRequest {
-    fn new(verb: Verb, resource: &Resource, namespace: &str, name: Option<&str>, sub: &str) -> Result<Self, Error> {
+    fn new(
+        verb: Verb,
+        resource: &Resource,
+        namespace: &str,
+        name: Option<&str>,
+        subresource: &'static str,
+    ) -> Result<Self, Error> {
         let mut target = resource.path(Some(&*segment(namespace)).filter(|namespace| !namespace.is_empty()));
         if let Some(name) = name {
             target.push('/');
             target.push_str(&segment(name));
         }
-        if !sub.is_empty() {
+        if !subresource.is_empty() {
             target.push('/');
-            target.push_str(sub);
+            target.push_str(subresource);
         }
-        let request =
-            ApiRequest { verb, target, content_type: "application/json", body: Vec::new(), resource: resource.clone() };
+        let request = ApiRequest {
+            verb,
+            target,
+            content_type: "application/json",
+            body: Vec::new(),
+            resource: resource.clone(),
+            name: name.unwrap_or_default().to_string(),
+            subresource,
+        };
         let parts = [Some(namespace).filter(|namespace| !namespace.is_empty()), name];
         let bad = parts.into_iter().flatten().find(|part| !can_be_segment(part));
         // Sent all the same, an empty name would mean the whole collection.
@@ -182,7 +201,7 @@ impl ApiRequest {
     ///
     /// [`Error::Api`] for any code but 2xx.
     pub fn read<'a>(&self, code: u16, body: &'a [u8]) -> Result<&'a [u8], Error> {
-        if (200..300).contains(&code) { Ok(body) } else { Err(Error::Api(Status::from_response(code, body))) }
+        if (200..300).contains(&code) { Ok(body) } else { Err(ApiError::from_response(self, code, body).into()) }
     }
 
     /// Judges the answer to a [deletion](Self::delete) and reads what became of the object.
@@ -194,7 +213,7 @@ impl ApiRequest {
         let body = self.read(code, body)?;
         let decode = |body: &[u8]| Codec::<T>::new(self.resource.clone()).build(body);
         match Deletion::read(code, body, decode) {
-            Some(read) => read.map_err(Error::Api),
+            Some(read) => read.map_err(|status| ApiError::new(self, status).into()),
             None => Err(Error::Transport {
                 request: self.describe(),
                 reason: "the answer is neither an object nor a Status, so nobody knows what became of it".into(),
@@ -394,7 +413,10 @@ mod tests {
             "propagationPolicy": "Background"});
         assert_eq!(body, wanted);
         assert!(delete.read(409, b"{}").unwrap_err().is_conflict());
-        assert!(delete.read(404, b"gone").unwrap_err().is_not_found());
+        let missing =
+            json!({"kind": "Status", "reason": "NotFound", "details": {"name": "a"}, "code": 404}).to_string();
+        assert!(delete.read(404, missing.as_bytes()).unwrap_err().is_not_found());
+        assert!(!delete.read(404, b"gone").unwrap_err().is_not_found(), "whoever says so is no API server");
         let odd = delete.read_deletion::<informer_core::DynamicObject>(200, b"<html>").unwrap_err().to_string();
         assert!(odd.starts_with("DELETE /api/v1/namespaces/web/configmaps/a: the answer is neither"), "{odd}");
     }

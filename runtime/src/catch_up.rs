@@ -29,7 +29,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// A cache did not come to a version that was waited for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Behind {
     /// What the informer reads.
@@ -101,6 +101,13 @@ impl fmt::Display for Behind {
             Some(failure) => write!(f, "; last failure: {failure}"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for Behind {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`Error`]: what the runtimes return.
 
+use crate::api::ApiError;
 use crate::catch_up::Behind;
 use crate::config::ConfigError;
 use crate::feeder::Refusal;
@@ -10,7 +11,6 @@ use informer_core::reflector::Failure;
 use informer_core::saved::SavedError;
 use informer_core::selector::SelectorError;
 use informer_core::store::IndexError;
-use informer_core::wire::Status;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -47,16 +47,21 @@ pub enum Error {
     /// An informer of this collection was to read it from a server, and its factory has [none](crate::Config::offline).
     Offline(String),
     /// What an informer was fed by hand was not taken.
-    NotFed(Refusal),
+    NotFed {
+        /// What it keeps, as in `lights.example.com`.
+        informer: String,
+        /// Why.
+        why: Refusal,
+    },
     /// The API server said no.
-    Api(Status),
+    Api(Box<ApiError>),
     /// No answer came from the API server, or none that could be read.
     Transport {
         /// What was asked, as in `GET /api/v1/pods`.
         request: String,
         /// What went wrong.
         reason: String,
-        /// Its cause.
+        /// The error that the reason tells of, for programs; for people, the reason has all of it.
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
 }
@@ -97,14 +102,15 @@ impl fmt::Display for Lagging {
 }
 
 impl Error {
-    /// True if the server said that there is no such object.
+    /// True if the server said that there is no such object: the one that the call names. False for any other 404, as when
+    /// the resource is not installed ([`ApiError::is_not_found`]): what is to be cleaned up may well be there then.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Error::Api(status) if status.code == 404)
+        matches!(self, Error::Api(refused) if refused.is_not_found())
     }
 
     /// True if the server said that the object changed in between, or exists already.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Error::Api(status) if status.code == 409)
+        matches!(self, Error::Api(refused) if refused.is_conflict())
     }
 }
 
@@ -138,8 +144,8 @@ impl fmt::Display for Error {
                 f,
                 "{subject}: the factory has no server to read from: make it with a client, or feed the informer (Factory::fed)"
             ),
-            Error::NotFed(why) => why.fmt(f),
-            Error::Api(status) => write!(f, "the API server refused: {status}"),
+            Error::NotFed { informer, why } => write!(f, "{informer}: {why}"),
+            Error::Api(refused) => refused.fmt(f),
             Error::Transport { request, reason, .. } => write!(f, "{request}: {reason}"),
         }
     }
@@ -151,25 +157,31 @@ impl fmt::Debug for Error {
     }
 }
 
+/// What Display does not say: it holds what the error inside says, so that one's own source is the next.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Config(error) => Some(error),
-            Error::Index(error) => Some(error),
-            Error::Conflict(conflict) => Some(conflict),
-            Error::Unreadable(error) => Some(&**error),
-            Error::Api(status) => Some(status),
-            Error::Behind(behind) => Some(&**behind),
-            Error::Transport { source, .. } => {
-                source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
-            }
-            Error::NotSynced(_)
+            Error::Config(error) => error.source(),
+            Error::Index(error) => error.source(),
+            Error::Conflict(conflict) => conflict.source(),
+            Error::Unreadable(error) => error.source(),
+            Error::Api(refused) => refused.source(),
+            Error::Behind(behind) => behind.source(),
+            // The reason is the text of the source.
+            Error::Transport { .. }
+            | Error::NotSynced(_)
             | Error::WouldDeadlock { .. }
             | Error::Stopped
             | Error::StillRunning(_)
             | Error::Offline(_)
-            | Error::NotFed(_) => None,
+            | Error::NotFed { .. } => None,
         }
+    }
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Error::Api(Box::new(error))
     }
 }
 
@@ -224,9 +236,18 @@ impl From<KeyError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use crate::api::ApiRequest;
+    use crate::catch_up::{Wanted, Why};
+    use crate::fault::Fault;
+    use informer_core::controller::ReconcileError;
+    use informer_core::factory::{Fingerprint, Registry, Scope};
     use informer_core::lister::PageToken;
+    use informer_core::reflector::ReflectorConfig;
     use informer_core::selector::LabelSelector;
-    use informer_core::{Key, Resource};
+    use informer_core::store::Unreachable;
+    use informer_core::{DynamicObject, Key, Resource, Version};
+    use std::collections::BTreeSet;
     use std::error::Error as _;
 
     #[test]
@@ -242,7 +263,7 @@ mod tests {
             (token().unwrap_err(), "\"?\" is no page token: "),
         ] {
             assert!(error.to_string().starts_with(start), "{error}");
-            assert_eq!(error.source().unwrap().to_string(), error.to_string());
+            assert!(matches!(error, Error::Unreadable(_)) && error.source().is_none());
         }
     }
 
@@ -251,5 +272,92 @@ mod tests {
         let pods = Lagging { subject: "pods".into(), fed: false, started: true, dead: false, failure: None };
         let error = Error::NotSynced(vec![pods]);
         assert_eq!(format!("{error:?}"), "an informer is not synced in time: pods: no answer yet");
+    }
+
+    /// One of each variant, whose number says that none was left out.
+    fn all() -> Vec<Error> {
+        let get = ApiRequest::get(&Resource::cluster("", "v1", "nodes", "Node"), &Key::new("", "n")).unwrap();
+        let no_root = Config::from_url("https://a")
+            .unwrap()
+            .with_ca("-----BEGIN CERTIFICATE-----\nQ0E=\n-----END CERTIFICATE-----\n");
+        let behind = Behind {
+            subject: "pods".into(),
+            wanted: Wanted { key: None, version: Version::new("x") },
+            stands_for: Version::default(),
+            populated: false,
+            why: Why::Unreachable(Unreachable::Incomparable {
+                asked: Version::new("x"),
+                stands_for: Version::default(),
+            }),
+            held_up_by: Vec::new(),
+            failure: None,
+        };
+        let scope = || Scope::of(&ReflectorConfig::new(Resource::cluster("", "v1", "nodes", "Node")));
+        let mut registry = Registry::new();
+        registry.get_or_insert::<u8>(scope(), Fingerprint::default(), || ()).unwrap();
+        let other = Fingerprint::default().with("limits", 2);
+        let conflict = registry.get_or_insert::<u8>(scope(), other, || ()).unwrap_err();
+        let all = vec![
+            Error::Config(Config::from_kubeconfig("/nonexistent/config", None).unwrap_err()),
+            Error::Config(no_root.tls_config().unwrap_err()),
+            Error::NotSynced(Vec::new()),
+            Error::Behind(Box::new(behind)),
+            Error::WouldDeadlock { what: "stop", place: "a handler".into() },
+            Error::Stopped,
+            Error::StillRunning(1),
+            Error::Conflict(conflict),
+            Error::Index(IndexError::Unknown("i".into())),
+            "a in (b".parse::<LabelSelector>().unwrap_err().into(),
+            "a=-".parse::<LabelSelector>().unwrap_err().into(),
+            "a/b/c".parse::<Key>().unwrap_err().into(),
+            Error::Offline("pods".into()),
+            Error::NotFed { informer: "pods".into(), why: Refusal::NoList },
+            ApiError::from_response(&get, 404, b"404 page not found").into(),
+            get.read_object::<DynamicObject>(200, b"7").unwrap_err(),
+            Fault::from(std::io::Error::other("cut off")).into_error(get.describe()),
+        ];
+        let variant = |error: &Error| match error {
+            Error::Config(_) => 0,
+            Error::NotSynced(_) => 1,
+            Error::Behind(_) => 2,
+            Error::WouldDeadlock { .. } => 3,
+            Error::Stopped => 4,
+            Error::StillRunning(_) => 5,
+            Error::Conflict(_) => 6,
+            Error::Index(_) => 7,
+            Error::Unreadable(_) => 8,
+            Error::Offline(_) => 9,
+            Error::NotFed { .. } => 10,
+            Error::Api(_) => 11,
+            Error::Transport { .. } => 12,
+        };
+        let seen: BTreeSet<i32> = all.iter().map(variant).collect();
+        assert_eq!(seen, (0..=12).collect());
+        all
+    }
+
+    #[test]
+    fn no_error_says_what_its_source_says() {
+        let mut sources = 0;
+        for error in all() {
+            let mut told = error.to_string();
+            let mut link = error.source();
+            while let Some(source) = link {
+                let text = source.to_string();
+                assert!(!told.contains(&text), "{told:?} has {text:?} already");
+                told += &format!(": {text}");
+                link = source.source();
+                sources += 1;
+            }
+            assert_eq!(ReconcileError::from(error).message(), told);
+        }
+        assert_eq!(sources, 1, "why a certificate is no root, rustls says");
+    }
+
+    #[test]
+    fn an_error_is_a_sentence_for_debug_too() {
+        for error in all() {
+            assert_eq!(format!("{error:?}"), error.to_string());
+        }
     }
 }

@@ -184,7 +184,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         version: Version,
     ) -> Result<(), Refused<Vec<Obj<T>>>> {
         let objects: Vec<_> = objects.into_iter().collect();
-        let refused = |fed, why| Err(Refused { fed, why });
+        let refused = |fed, why| Err(self.refused(fed, why));
         let mut turn = match self.seat.wait() {
             Ok(turn) => turn,
             Err(why) => return refused(objects, why),
@@ -206,10 +206,10 @@ impl<T: Send + Sync + 'static> Feeder<T> {
     pub fn apply(&self, change: Change<T>) -> Result<(), Refused<Change<T>>> {
         let mut turn = match self.seat.wait() {
             Ok(turn) => turn,
-            Err(why) => return Err(Refused { fed: change, why }),
+            Err(why) => return Err(self.refused(change, why)),
         };
         match turn.refusal(false) {
-            Some(why) => Err(Refused { fed: change, why }),
+            Some(why) => Err(self.refused(change, why)),
             None => {
                 turn.feed_changes([change], &self.inner);
                 Ok(())
@@ -239,7 +239,7 @@ impl<T: Send + Sync + 'static> Feeder<T> {
         // call: where nothing large is allocated for long, glibc merges all that was freed since at once, and the
         // driver stands for that.
         let mut changes = changes.into_iter().collect::<Vec<_>>().into_iter();
-        let refused = |fed, why| Err(Refused { fed, why });
+        let refused = |fed, why| Err(self.refused(fed, why));
         let mut turn = match self.seat.wait() {
             Ok(turn) => turn,
             Err(why) => return refused(changes.collect(), why),
@@ -251,6 +251,10 @@ impl<T: Send + Sync + 'static> Feeder<T> {
             turn.feed_changes(changes.by_ref().take(COMMIT_EVENTS), &self.inner);
         }
         Ok(())
+    }
+
+    fn refused<F>(&self, fed: F, why: Refusal) -> Refused<F> {
+        Refused { fed, informer: self.inner.status.subject.to_string(), why }
     }
 
     /// What the cache stands for: the version of the last list, or of the last change that had one.
@@ -355,19 +359,21 @@ impl fmt::Display for Refusal {
 pub struct Refused<F> {
     /// What comes back.
     pub fed: F,
+    /// What the informer keeps that did not take it, as in `lights.example.com`.
+    pub informer: String,
     /// Why.
     pub why: Refusal,
 }
 
 impl<F> fmt::Display for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.why.fmt(f)
+        write!(f, "{}: {}", self.informer, self.why)
     }
 }
 
 impl<F> fmt::Debug for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.why.fmt(f)
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -376,7 +382,7 @@ impl<F> std::error::Error for Refused<F> {}
 impl<F> From<Refused<F>> for Error {
     /// Lets go of what was not taken.
     fn from(refused: Refused<F>) -> Self {
-        Error::NotFed(refused.why)
+        Error::NotFed { informer: refused.informer, why: refused.why }
     }
 }
 

@@ -204,7 +204,7 @@ fn changes_before_the_first_list_come_back() {
     assert_eq!((refused.why.clone(), format!("{:?}", refused.fed)), (Refusal::NoList, "applied hall/a@1".to_string()));
     assert_eq!(
         Error::from(refused).to_string(),
-        "changes were fed before the first list: feed the complete state first, which may be empty"
+        "lights.example.com: changes were fed before the first list: feed the complete state first, which may be empty"
     );
     let refused = feeder.apply_all([applied("a", 1), applied("b", 2)]).unwrap_err();
     assert_eq!(format!("{:?}", refused.fed), "[applied hall/a@1, applied hall/b@2]");
@@ -224,7 +224,7 @@ fn while_a_handler_that_has_its_informer_wait_is_full_what_was_not_applied_comes
     assert_eq!(told(&mut slow), ["synced"]);
     let refused = feeder.apply_all((0..500).map(|n| applied("a", n + 2))).unwrap_err();
     assert_eq!(refused.why, Refusal::Full { handler: "slow".into() });
-    assert!(refused.to_string().starts_with("handler \"slow\" is full "), "{refused}");
+    assert!(refused.to_string().starts_with("lights.example.com: handler \"slow\" is full "), "{refused}");
     let applied_already = 500 - refused.fed.len();
     assert!((100..200).contains(&applied_already), "{applied_already}: what is over the limit is less than a part");
     assert_eq!(told(&mut other).len(), 1 + applied_already);

@@ -1,11 +1,12 @@
 //! [`Status`]: the error body of the API, one constructor for each row of the wire table (W2–W16).
 
+use informer_core::Resource;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 
 /// Why a request was refused, as the API says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Status {
     code: u16,
     reason: &'static str,
@@ -138,6 +139,11 @@ impl Status {
         Status::new(404, "NotFound", "the server could not find the requested resource").with(Details::default())
     }
 
+    /// The same, for who holds the server in hand.
+    pub(crate) fn unregistered(resource: &Resource) -> Self {
+        Status::new(404, "NotFound", format!("{resource} is not served: Server::register it first"))
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
             .with(Details::default())
@@ -255,6 +261,13 @@ impl fmt::Display for Status {
     }
 }
 
+impl fmt::Debug for Status {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for Status {}
 
 /// An object as error messages name it: `deployments.apps "front"`.
@@ -301,6 +314,12 @@ mod tests {
             Status::method_not_allowed().json(),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}"#
         );
+    }
+
+    #[test]
+    fn a_status_that_main_returns_is_printed_in_words() {
+        let named = Named { group: "apps".into(), kind: "deployments".into(), name: "d".into() };
+        assert_eq!(format!("{:?}", Status::missing(&named)), "deployments.apps \"d\" not found");
     }
 
     #[test]

@@ -401,7 +401,7 @@ fn outcome(
 ) -> String {
     let mut said = String::new();
     match answer {
-        Err(Error::Api(status)) => _ = write!(said, "refused, {} {}", status.code, status.reason),
+        Err(Error::Api(refused)) => _ = write!(said, "refused, {} {}", refused.status.code, refused.status.reason),
         Err(other) => panic!("{key}: {other}"),
         Ok(deletion) => {
             said += if deletion.is_gone() { "gone" } else { "waits" };

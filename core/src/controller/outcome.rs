@@ -56,7 +56,8 @@ impl Outcome {
 /// Whatever converts into `Box<dyn Error + Send + Sync>` converts into one that is retried, so `?` just works: on errors,
 /// on that box and on those of other libraries, as `anyhow::Error`, and on a `&str` or `String`. An error that borrows, or
 /// that stays on its thread, as that of a poisoned lock, goes through [`retry`](Self::retry). For that, this type itself
-/// cannot implement [`Error`]: Rust would not allow both. The message holds the error's sources, too, `: ` between them.
+/// cannot implement [`Error`]: Rust would not allow both. The message holds the error's sources, too, `: ` between
+/// them, each unless it says so already: many errors repeat their source in their own text.
 #[derive(Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ReconcileError {
@@ -96,8 +97,11 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
         let mut source = error.source();
         for _ in 0..SOURCES {
             let Some(cause) = source else { break };
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
+            let cause_text = cause.to_string();
+            if !message.contains(&cause_text) {
+                message.push_str(": ");
+                message.push_str(&cause_text);
+            }
             source = cause.source();
         }
         ReconcileError { message, gives_up: false }
@@ -160,6 +164,7 @@ impl From<Result<Outcome, ReconcileError>> for Verdict {
 mod tests {
     use super::*;
     use alloc::format;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Layer>>);
@@ -220,12 +225,21 @@ mod tests {
     }
 
     #[test]
+    fn what_an_error_repeats_of_its_source_is_told_once() {
+        let error =
+            Layer("cannot scale: refused", Some(Box::new(Layer("refused", Some(Box::new(Layer("busy", None)))))));
+        assert_eq!(ReconcileError::from(error).message(), "cannot scale: refused: busy");
+    }
+
+    #[test]
     fn an_endless_chain_of_sources_is_cut() {
+        /// Says something else each time that it is asked.
         #[derive(Debug)]
         struct Endless;
+        static TOLD: AtomicUsize = AtomicUsize::new(0);
         impl fmt::Display for Endless {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("x")
+                write!(f, "x{}", TOLD.fetch_add(1, Ordering::Relaxed))
             }
         }
         impl Error for Endless {

@@ -200,7 +200,7 @@ where
 
 /// A cluster-scoped object names an owner of a kind that lives in namespaces. No namespace is the right one, so nobody
 /// is told; the server's garbage collector deletes such an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct OwnerScopeError {
     object: Key,
     owner: String,
@@ -222,6 +222,13 @@ impl fmt::Display for OwnerScopeError {
             "the cluster-scoped object {object} names {kind} {owner} as its owner, but a {kind} lives in a namespace: \
              let a cluster-scoped object own it, or name the owner's resource as cluster-scoped if it is"
         )
+    }
+}
+
+impl fmt::Debug for OwnerScopeError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -128,7 +128,7 @@ impl FromStr for PageToken {
 }
 
 /// A page token that leads to no page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
     /// The text is no token.
@@ -153,6 +153,13 @@ impl fmt::Display for TokenError {
                  begin without one",
             ),
         }
+    }
+}
+
+impl fmt::Debug for TokenError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

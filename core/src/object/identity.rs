@@ -123,12 +123,19 @@ impl core::str::FromStr for Key {
 }
 
 /// A text that is no key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct KeyError(String);
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is no key: expected \"name\" or \"namespace/name\"", self.0)
+    }
+}
+
+impl fmt::Debug for KeyError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

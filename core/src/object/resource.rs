@@ -207,7 +207,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// A text that names no resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseResourceError(String);
 
 impl fmt::Display for ParseResourceError {
@@ -218,6 +218,13 @@ impl fmt::Display for ParseResourceError {
              \"widgets.v1.example.com\"",
             self.0
         )
+    }
+}
+
+impl fmt::Debug for ParseResourceError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

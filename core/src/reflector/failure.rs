@@ -37,9 +37,10 @@ pub mod reason {
 /// ```text
 /// pods in namespace "web": the watch failed (403 Forbidden: user "ci" cannot watch pods); retrying in 3.2 s; grant the
 /// verb "watch" on this resource, or narrow the namespace
-/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; it is left out of the cache
+/// pods: web/a at version 7 cannot be used: missing field `spec` at line 1 column 80; the cache keeps an older version of
+/// it, if it had one
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// What the informer reads, and where.
@@ -57,8 +58,8 @@ pub struct Failure {
     pub repeats: u32,
     /// After which time the next request goes out; `None` if this failure costs no new request.
     pub retry_in: Option<Duration>,
-    /// True if no request failed: one object of its answer, or of what was fed, cannot be used, as `message` says, and is
-    /// left out of the cache. An older version of it that the cache has stays. Told once for each version.
+    /// True if no request failed: one object of its answer, or of what was fed, cannot be used, as `message` says, and
+    /// does not come into the cache. An older version of it that the cache has stays. Told once for each version.
     pub quarantined: bool,
 }
 
@@ -79,11 +80,7 @@ impl Failure {
             (403, _) => format!("grant the verb \"{verb}\" on this resource, or narrow the namespace"),
             (404, _) => {
                 // A subject begins with the plural, whose characters end before a group or a namespace.
-                let plural = self.subject.split(['.', ' ']).next().unwrap_or_default();
-                format!(
-                    "check that the resource is installed, and that its group, version and plural name (here: {plural}) \
-                     are right"
-                )
+                check_installed(self.subject.split(['.', ' ']).next().unwrap_or_default())
             }
             (300..=399, _) => {
                 "redirects are not followed; check that the server's address is that of an API server".to_string()
@@ -98,7 +95,11 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.quarantined {
-            return write!(f, "{}: {}; it is left out of the cache", self.subject, self.message);
+            return write!(
+                f,
+                "{}: {}; the cache keeps an older version of it, if it had one",
+                self.subject, self.message
+            );
         }
         let what = if self.phase == Phase::Streaming { "streaming list" } else { self.phase_name() };
         write!(f, "{}: the {what} failed (", self.subject)?;
@@ -127,7 +128,21 @@ impl fmt::Display for Failure {
     }
 }
 
+impl fmt::Debug for Failure {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl core::error::Error for Failure {}
+
+/// What to do about a path that the server does not serve, for people.
+pub fn check_installed(plural: &str) -> String {
+    format!(
+        "check that the resource is installed, and that its group, version and plural name (here: {plural}) are right"
+    )
+}
 
 /// `pods`, `pods in namespace "web"`.
 pub(crate) fn subject(resource: &Resource, namespace: Option<&str>) -> String {
@@ -309,7 +324,8 @@ mod tests {
         };
         assert_eq!(
             failure.to_string(),
-            "pods: web/a at version 7 cannot be used: missing field `spec`; it is left out of the cache"
+            "pods: web/a at version 7 cannot be used: missing field `spec`; the cache keeps an older version of it, \
+             if it had one"
         );
     }
 

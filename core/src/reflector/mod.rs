@@ -51,7 +51,7 @@ mod tests;
 mod tuning;
 mod watching;
 
-pub use failure::{Failure, reason};
+pub use failure::{Failure, check_installed, reason};
 pub use health::Health;
 pub use tuning::{Tuning, why};
 

@@ -19,7 +19,7 @@ use core::ops::Range;
 /// assert_eq!((error.requirement(), error.position()), ("b in x", 9));
 /// assert_eq!(error.problem(), &SelectorProblem::Unexpected { found: "x".into(), expected: Expected::Set });
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SelectorError {
     kind: &'static str,
     text: String,
@@ -144,14 +144,15 @@ impl fmt::Display for SelectorError {
     }
 }
 
-impl Error for SelectorError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.problem {
-            SelectorProblem::Label(error) => Some(error),
-            SelectorProblem::Unexpected { .. } => None,
-        }
+impl fmt::Debug for SelectorError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
+
+/// No source: Display says what [`problem`](SelectorError::problem) says.
+impl Error for SelectorError {}
 
 /// Which part of a label cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +180,7 @@ impl fmt::Display for LabelPart {
 }
 
 /// A key or a value that no label can have, or that a comparison cannot use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LabelError {
     pub(super) part: LabelPart,
     pub(super) text: String,
@@ -204,17 +205,31 @@ impl fmt::Display for LabelError {
     }
 }
 
+impl fmt::Debug for LabelError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error for LabelError {}
 
 /// [`LabelSelector::nothing`](super::LabelSelector::nothing) has no text: the API has no selector that matches
 /// nothing, and the empty text matches everything (B107). The answer to such a list is known without a request: it is
 /// empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MatchesNothing;
 
 impl fmt::Display for MatchesNothing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this label selector matches nothing and cannot be sent: skip the request, its list would be empty")
+    }
+}
+
+impl fmt::Debug for MatchesNothing {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

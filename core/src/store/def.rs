@@ -168,7 +168,7 @@ impl<T> fmt::Debug for IndexDef<T> {
 }
 
 /// An index that cannot be made or used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
     /// There is an index of this name already; it is unchanged.
@@ -212,6 +212,13 @@ impl fmt::Display for IndexError {
                 )
             }
         }
+    }
+}
+
+impl fmt::Debug for IndexError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

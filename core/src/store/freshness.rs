@@ -70,7 +70,7 @@ impl<T> Seen<T> {
 }
 
 /// Why looking again is of no use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreachable {
     /// One of the two versions is no decimal number, so nobody can say which is later (C2).
@@ -107,6 +107,13 @@ impl fmt::Display for Unreachable {
                 "the server was set back to version {stands_for}, so version {asked} may be lost: read the object again"
             ),
         }
+    }
+}
+
+impl fmt::Debug for Unreachable {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

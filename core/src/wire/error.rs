@@ -15,7 +15,7 @@ use core::fmt;
 /// let error = ListDecoder::new(Limits::default()).feed(b"<html>502</html>", &mut RawBatch::new()).unwrap_err();
 /// assert_eq!(error.to_string(), "the body is not JSON of the API; it begins with \"<html>502</html>\"");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
     /// Something else than a JSON object: HTML, plain text, another encoding.
@@ -106,23 +106,15 @@ impl fmt::Display for WireError {
     }
 }
 
-impl core::error::Error for WireError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            WireError::Status(status) => Some(status),
-            WireError::Gzip(error) => Some(error),
-            WireError::NotJson { .. }
-            | WireError::ByteOrderMark
-            | WireError::Malformed { .. }
-            | WireError::NotAnEvent { .. }
-            | WireError::Truncated
-            | WireError::TooLarge { .. }
-            | WireError::TooDeep { .. }
-            | WireError::NotAList { .. }
-            | WireError::ContentEncoding { .. } => None,
-        }
+impl fmt::Debug for WireError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
+
+/// No source: Display says what the Status and the [`GzipError`] say.
+impl core::error::Error for WireError {}
 
 impl From<GzipError> for WireError {
     fn from(error: GzipError) -> Self {

@@ -36,7 +36,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 const WINDOW: usize = 64 << 10;
 
 /// Why gzip could not be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GzipError {
     /// It does not begin as gzip does.
@@ -66,6 +66,13 @@ impl fmt::Display for GzipError {
             GzipError::Length => "the length of the content is not what its trailer says",
             GzipError::TrailingGarbage => "bytes that are not gzip follow its end",
         })
+    }
+}
+
+impl fmt::Debug for GzipError {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -20,7 +20,7 @@ use core::fmt;
 use core::time::Duration;
 use serde_json::Value;
 
-/// What a message is cut to, in bytes: the longest that a server writes lists a few hundred causes.
+/// What a message and a name are cut to, in bytes: the longest that a server writes lists a few hundred causes.
 const MESSAGE_BYTES: usize = 4096;
 
 /// What a reason is cut to, in bytes: it is one word.
@@ -30,7 +30,7 @@ const REASON_BYTES: usize = 200;
 const TOO_LARGE_VERSION: &str = "Too large resource version";
 
 /// Why the server refused, in its own words.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The status code; 0 if the server did not say.
     pub code: u16,
@@ -42,6 +42,8 @@ pub struct Status {
     pub retry_after: Option<Duration>,
     /// True if one of `details.causes` says that the requested version lies in the future.
     pub too_large_version: bool,
+    /// `details.name`: the object that it is about; empty if it names none. At most 4 KiB.
+    pub object: String,
 }
 
 impl Status {
@@ -75,9 +77,11 @@ impl Status {
             message: text("message").into(),
             retry_after: retry_after.filter(|&seconds| seconds > 0).map(seconds),
             too_large_version: causes.is_some_and(|causes| causes.iter().any(is_too_large)),
+            object: details.and_then(|details| details.get("name")).and_then(Value::as_str).unwrap_or("").into(),
         };
         clip(&mut status.reason, REASON_BYTES);
         clip(&mut status.message, MESSAGE_BYTES);
+        clip(&mut status.object, MESSAGE_BYTES);
         Some(status)
     }
 
@@ -100,6 +104,13 @@ impl Status {
     /// to W4).
     pub fn is_expired(&self) -> bool {
         self.code == 410 || self.reason == "Expired" || self.reason == "Gone"
+    }
+
+    /// True if there is no object `name`: code 404, reason `NotFound`, and [`object`](Self::object) is that name. A path that
+    /// the server does not serve, as that of a resource that is not installed, is answered with the code alone, a text, or
+    /// a Status that names nothing (W15); what is missing can be another object, too, as the namespace of a new one.
+    pub fn is_missing(&self, name: &str) -> bool {
+        self.code == 404 && self.reason == "NotFound" && !name.is_empty() && self.object == name
     }
 
     /// True if the version that was asked for lies in the future of this server, in each of the forms that servers
@@ -128,6 +139,13 @@ impl fmt::Display for Status {
             (code, reason) => write!(f, "{code} {reason}")?,
         }
         if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+impl fmt::Debug for Status {
+    /// The text of Display: `main` prints errors so.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -222,6 +240,28 @@ mod tests {
     }
 
     #[test]
+    fn only_a_status_that_names_the_object_says_that_it_is_missing() {
+        let missing = |code, body: &str| Status::from_response(code, body.as_bytes()).is_missing("a");
+        assert!(missing(
+            404,
+            r#"{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}"#
+        ));
+        for body in [
+            "404 page not found\n",
+            "",
+            "a",
+            r#"{"kind":"Status","reason":"NotFound","details":{},"code":404}"#,
+            r#"{"kind":"Status","reason":"NotFound","code":404}"#,
+            r#"{"kind":"Status","reason":"NotFound","details":{"name":"b","kind":"namespaces"},"code":404}"#,
+            r#"{"kind":"Status","reason":"Expired","details":{"name":"a"},"code":404}"#,
+            r#"{"kind":"Status","reason":"NotFound","details":{"name":"a"},"code":410}"#,
+        ] {
+            assert!(!missing(404, body), "{body}");
+        }
+        assert!(!Status::from_response(404, b"{\"kind\":\"Status\",\"reason\":\"NotFound\"}").is_missing(""));
+    }
+
+    #[test]
     fn other_things_are_no_status() {
         for json in ["", "null", "[]", "{}", "404 page not found", r#"{"kind":"Pod","code":410}"#, r#"{"a":1}"#] {
             assert_eq!(Status::from_json(json.as_bytes()), None, "{json}");
@@ -238,8 +278,11 @@ mod tests {
 
     #[test]
     fn texts_are_bounded() {
-        let body = format!(r#"{{"kind":"Status","reason":"{}","message":"{}"}}"#, "r".repeat(999), "m".repeat(9999));
+        let (reason, long) = ("r".repeat(999), "m".repeat(9999));
+        let body =
+            format!(r#"{{"kind":"Status","reason":"{reason}","message":"{long}","details":{{"name":"{long}"}}}}"#);
         let status = read(&body);
+        assert_eq!(status.object.len(), MESSAGE_BYTES + "…".len());
         assert_eq!(status.reason.len(), REASON_BYTES + "…".len());
         assert_eq!(status.message.len(), MESSAGE_BYTES + "…".len());
         let html = Status::from_response(502, "x".repeat(1 << 20).as_bytes());

@@ -36,6 +36,27 @@ fn an_object_is_created_changed_and_deleted() {
     assert!(gone.is_not_found() && gone.to_string().contains("\"m\" not found"), "{gone}");
 }
 
+/// A finalizer must not let go because of it: the objects that it stands for may well be there.
+#[test]
+fn a_resource_that_is_not_installed_is_no_object_that_is_gone() {
+    let served = serve(server());
+    let client = client(&served.url());
+    for (group, version, path) in [
+        ("nope.io", "v1", "DELETE /apis/nope.io/v1/namespaces/web/things/a"),
+        ("apps", "v1", "DELETE /apis/apps/v1/namespaces/web/things/a"),
+        ("", "v1", "DELETE /api/v1/namespaces/web/things/a"),
+    ] {
+        let api = client.api_of::<DynamicObject>(Resource::namespaced(group, version, "things", "Thing"));
+        let key = Key::new("web", "a");
+        let error = api.delete(&key, DeleteOptions::default()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{path}: the API server refused: 404 NotFound: ")), "{text}");
+        assert!(text.contains("; check that the resource is installed") && text.contains("(here: things)"), "{text}");
+        assert!(!error.is_not_found() && !error.is_conflict(), "{text}");
+        assert!(!api.get(&key).unwrap_err().is_not_found());
+    }
+}
+
 /// An object as the cache would have it, made for a deletion.
 fn made(api: &Api<DynamicObject>, name: &str, object: Value) -> Obj<DynamicObject> {
     let mut object = object;
@@ -107,9 +128,14 @@ fn a_status_is_written_apart_from_the_rest() {
     assert!(dynamic.get(&key).unwrap().json().contains("\"more\":2"));
 }
 
+fn missing(name: &str) -> Reply {
+    let details = json!({"name": name, "kind": "configmaps"});
+    Reply::Answer(404, json!({"kind": "Status", "reason": "NotFound", "details": details, "code": 404}).to_string())
+}
+
 #[test]
 fn calls_share_a_connection() {
-    let script = Script::start(|_| Reply::Answer(404, "{}".into()));
+    let script = Script::start(|_| missing("m"));
     let client = client(&script.url());
     for _ in 0..5 {
         assert!(client.get::<ConfigMap>(&Key::new("ns", "m")).unwrap_err().is_not_found());
@@ -122,7 +148,7 @@ fn a_read_is_sent_again_when_an_idle_connection_dies_and_a_write_is_not() {
     // Every second request on a connection finds it closed, without the server having said so before.
     let requests = AtomicUsize::new(0);
     let script = Script::start(move |_| match requests.fetch_add(1, Ordering::SeqCst) {
-        0 | 2 | 3 => Reply::Answer(404, "{}".into()),
+        0 | 2 | 3 => missing("m"),
         _ => Reply::Close,
     });
     let client = client(&script.url());
@@ -148,7 +174,7 @@ fn a_call_ends_at_its_timeout() {
 
 #[test]
 fn a_name_never_means_another_object_or_a_whole_collection() {
-    let script = Script::start(|_| Reply::Answer(404, "{}".into()));
+    let script = Script::start(|_| missing("a\r\nx: y?#"));
     let client = client(&script.url());
     for name in ["", "..", "a/b"] {
         let key = Key::new("ns", name);

@@ -32,6 +32,27 @@ async fn an_object_is_made_read_changed_and_deleted() {
     assert!(client.delete::<ConfigMap>(&key, DeleteOptions::default()).await.unwrap_err().is_not_found());
 }
 
+/// A finalizer must not let go because of it: the objects that it stands for may well be there.
+#[tokio::test]
+async fn a_resource_that_is_not_installed_is_no_object_that_is_gone() {
+    let served = serve();
+    let client = client(&served);
+    for (group, version, path) in [
+        ("nope.io", "v1", "DELETE /apis/nope.io/v1/namespaces/web/things/a"),
+        ("apps", "v1", "DELETE /apis/apps/v1/namespaces/web/things/a"),
+        ("", "v1", "DELETE /api/v1/namespaces/web/things/a"),
+    ] {
+        let api = client.api_of::<DynamicObject>(Resource::namespaced(group, version, "things", "Thing"));
+        let key = Key::new("web", "a");
+        let error = api.delete(&key, DeleteOptions::default()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{path}: the API server refused: 404 NotFound: ")), "{text}");
+        assert!(text.contains("; check that the resource is installed") && text.contains("(here: things)"), "{text}");
+        assert!(!error.is_not_found() && !error.is_conflict(), "{text}");
+        assert!(!api.get(&key).await.unwrap_err().is_not_found());
+    }
+}
+
 /// An object as the cache would have it, made for a deletion.
 async fn made(api: &Api<DynamicObject>, name: &str, object: Value) -> Obj<DynamicObject> {
     let mut object = object;

@@ -39,7 +39,8 @@ impl ConfigError {
         ConfigError { kind, message: message.into(), source: None }
     }
 
-    /// `source` is shown to users by error reporters: only what cannot carry a secret may go in.
+    /// `source` is shown to users by error reporters, behind the message: only what cannot carry a secret may go in, and
+    /// nothing that the message says.
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
@@ -64,8 +65,9 @@ impl fmt::Display for ConfigError {
 }
 
 impl fmt::Debug for ConfigError {
+    /// The text of Display: `main` prints errors so.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigError").field("kind", &self.kind).field("message", &self.message).finish_non_exhaustive()
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
         } else {
             ""
         };
-        ConfigError::new(ConfigErrorKind::File, format!("cannot read {path:?}: {error}{way_out}")).caused_by(error)
+        ConfigError::new(ConfigErrorKind::File, format!("cannot read {path:?}: {error}{way_out}"))
     };
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)).map_err(fail)?;

@@ -234,7 +234,7 @@ impl Outcome {
         match outcome {
             Ok(()) | Err(Error::Behind(_) | Error::NotSynced(_)) => Outcome::Done,
             Err(Error::WouldDeadlock { place, .. }) => Outcome::Refused(place.to_string()),
-            Err(Error::NotFed(Refusal::Inside { place })) => Outcome::Refused(place),
+            Err(Error::NotFed { why: Refusal::Inside { place }, .. }) => Outcome::Refused(place),
             Err(error) => panic!("{error}"),
         }
     }
@@ -454,7 +454,9 @@ fn a_refusal_names_the_informer_and_what_was_running() {
         *noted.lock(),
         [
             format!("adding an index was called {place}, and would wait for itself: call it from elsewhere"),
-            format!("an informer was fed {place}, and might wait for itself: feed it from a handler or another thread"),
+            format!(
+                "lights.example.com: an informer was fed {place}, and might wait for itself: feed it from a handler or another thread"
+            ),
         ]
     );
 }

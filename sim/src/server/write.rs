@@ -335,7 +335,7 @@ impl Server {
     /// takes (a name, a namespace where there is one, labels and so on), 409 if an object with its name and another uid
     /// exists.
     pub fn put(&mut self, resource: &Resource, json: &str) -> Result<u64, Status> {
-        let table = self.table_of(resource).ok_or_else(Status::not_found)?;
+        let table = self.table_of(resource).ok_or_else(|| Status::unregistered(resource))?;
         let mut target = Target { table, ..Target::default() };
         let text = self.body_text(&target, json.as_bytes())?;
         let mut draft = self.read_typed(&target, &text)?;

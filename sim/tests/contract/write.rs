@@ -12,6 +12,16 @@ fn widget(rest: &str) -> String {
 }
 
 #[test]
+fn an_object_of_a_resource_that_is_not_registered_is_refused_with_the_way_out() {
+    let widgets = informer_core::Resource::namespaced("example.com", "v1", "widgets", "Widget");
+    let mut server = informer_sim::Server::new(informer_sim::Config::default());
+    server.register_common();
+    let refused = server.put(&widgets, r#"{"metadata":{"name":"a","namespace":"web"}}"#).unwrap_err();
+    assert_eq!((refused.code(), refused.reason()), (404, "NotFound"));
+    assert_eq!(refused.message(), "widgets.example.com is not served: Server::register it first");
+}
+
+#[test]
 fn creating_fills_in_what_is_the_servers() {
     let mut world = World::new(Config::default());
     world.pass(secs(61));

@@ -14,10 +14,12 @@ use std::time::Instant;
 /// Updates and reads of one mean.
 const CALLS: usize = 300_000;
 
-/// In the place of an object: about as large, and it says whose it is, as every object does.
+/// In the place of an object: about as large, and it says whose it is and which labels it has, as every object does.
 struct Body {
     key: [u8; KEY],
-    rest: [u64; 36],
+    rest: [u64; 34],
+    /// The values of two labels, one behind the other, in memory of their own.
+    labels: Box<str>,
 }
 
 /// Bytes of a key.
@@ -44,44 +46,64 @@ fn key(n: usize) -> String {
 
 fn item(n: usize) -> Item {
     let key = key(n).into_bytes().try_into().expect("every key is as long as any other");
-    Arc::new(Body { key, rest: [n as u64; 36] })
+    let labels = format!("{}{}", Tiny::part(n), Tiny::block(n)).into();
+    Arc::new(Body { key, rest: [n as u64; 34], labels })
 }
 
-type Table = HashMap<Box<[u8]>, Item>;
+type Table = HashMap<Box<[u8]>, Held>;
+
+struct Held {
+    item: Item,
+    /// In the place of two indexes: which values it has.
+    values: [u32; 2],
+}
 
 fn table(size: usize) -> Table {
-    (0..size).map(|n| (key(n).into_bytes().into(), item(n))).collect()
+    let number = |part: String| part.trim_start_matches("part-").parse().expect("a part has a number");
+    let held = |n| Held { item: item(n), values: [number(Tiny::part(n)), (n / Tiny::IN_BLOCK) as u32] };
+    (0..size).map(|n| (key(n).into_bytes().into(), held(n))).collect()
 }
 
-/// Puts other items under their keys, in this order. What it takes out goes in again a round later, as from the caches.
-fn replacer(numbers: &[usize]) -> impl FnMut(&mut Table, usize) {
+/// Puts other items under their keys, in this order, and looks at what is there then. What it takes out goes in again a
+/// round later, as from the caches.
+fn replacer<R>(numbers: &[usize], look: impl Fn(&Held) -> R) -> impl FnMut(&mut Table, usize) -> R {
     let mut waiting: Vec<Item> = numbers.iter().map(|n| item(*n)).collect();
     move |table, turn| {
         let place = turn % waiting.len();
         let next = &mut waiting[place];
         let held = table.get_mut(next.key.as_slice()).expect("every key is there");
-        std::mem::swap(held, next);
+        std::mem::swap(&mut held.item, next);
+        look(held)
     }
 }
 
 fn getter<'a>(table: &'a Table, numbers: &[usize]) -> impl Fn(usize) -> u64 + use<'a> {
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    move |turn| Arc::clone(table.get(keys[turn % keys.len()].as_bytes()).expect("every key is there")).rest[20]
+    move |turn| Arc::clone(&table.get(keys[turn % keys.len()].as_bytes()).expect("every key is there").item).rest[20]
 }
 
 fn store(objects: usize) -> Figures {
     let mut figures = Figures::new();
     let mut table = table(objects);
     let numbers: Vec<usize> = Tiny::scattered(objects).collect();
-    let mut replace = replacer(&numbers);
-    mean_ns(2 * objects, |turn| replace(&mut table, turn));
     let calls = CALLS.next_multiple_of(2 * objects);
+    let mut replace = replacer(&numbers, |_| ());
+    mean_ns(2 * objects, |turn| replace(&mut table, turn));
     figures.set("update-0", mean_ns(calls, |turn| replace(&mut table, turn)));
+    // No index can do without a look at the labels of what comes, and at the values that it knows.
+    let parts: Vec<String> = (0..=100_000 / Tiny::IN_PART).map(|part| format!("part-{part}")).collect();
+    let blocks: Vec<String> = (0..=objects / Tiny::IN_BLOCK).map(|block| Tiny::block(block * Tiny::IN_BLOCK)).collect();
+    let mut indexed = replacer(&numbers, |held| {
+        let [part, block] = held.values.map(|value| value as usize);
+        held.item.labels.strip_prefix(&*parts[part]).is_some_and(|rest| rest == blocks[block])
+    });
+    assert!((0..2 * objects).all(|turn| indexed(&mut table, turn)), "the values are those of the labels");
+    figures.set("update-3", mean_ns(calls, |turn| indexed(&mut table, turn)));
     let get = getter(&table, &numbers);
     mean_ns(objects, &get);
     figures.set("get", mean_ns(3 * CALLS, get));
     let keys: Vec<String> = numbers.iter().map(|n| key(*n)).collect();
-    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[keys[turn % keys.len()].as_bytes()].rest[20]));
+    figures.set("get-bare", mean_ns(3 * CALLS, |turn| table[keys[turn % keys.len()].as_bytes()].item.rest[20]));
     // Beside a thread that wakes up as often as a writer does, and writes nothing: nobody waits for anybody.
     let quiet = busy(getter(&table, &numbers), |_, _| ());
     for id in ["get-busy-half", "get-busy", "get-busy-longest"] {
@@ -95,7 +117,7 @@ fn scale(small: usize, big: usize) -> Figures {
     for (name, size) in [("small", small), ("big", big)] {
         let mut table = table(size);
         let some: Vec<usize> = Tiny::scattered(size).take(100_000).collect();
-        let mut replace = replacer(&some);
+        let mut replace = replacer(&some, |_| ());
         let calls = CALLS.next_multiple_of(2 * some.len());
         mean_ns(2 * some.len(), |turn| replace(&mut table, turn));
         figures.set(format!("update-0-{name}"), mean_ns(calls, |turn| replace(&mut table, turn)));

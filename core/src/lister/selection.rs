@@ -229,7 +229,7 @@ fn note(index: &Index, buckets: impl IntoIterator<Item = u32>, candidates: usize
     let mut buckets = buckets.into_iter();
     let (first, second) = (buckets.next(), buckets.next());
     let several = second.is_some();
-    let mut buckets = first.into_iter().chain(second).chain(buckets);
+    let buckets = first.into_iter().chain(second).chain(buckets);
     if several && candidates > chunks {
         let mut bits = vec![0; chunks];
         buckets.for_each(|bucket| index.words_in(bucket, |word| bits[word.number as usize] |= word.bits));
@@ -237,7 +237,7 @@ fn note(index: &Index, buckets: impl IntoIterator<Item = u32>, candidates: usize
         return words.filter(|word| word.bits != 0).collect();
     }
     let mut noted = Words::new();
-    buckets.by_ref().for_each(|bucket| index.words_in(bucket, |word| noted.push(word)));
+    buckets.for_each(|bucket| index.words_in(bucket, |word| noted.push(word)));
     if several {
         merge(&mut noted);
     }

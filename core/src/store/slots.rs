@@ -301,6 +301,11 @@ impl<T> Part<T> {
     }
 }
 
+/// What lies in a place of a part. To pass over one that is empty would lose an object without a word.
+fn in_use<T>(place: &Option<Obj<T>>) -> &Obj<T> {
+    place.as_ref().expect("the slot was in use")
+}
+
 /// The objects of a [`Part`].
 pub(crate) struct PartIter<'a, T> {
     chunk: PartOfChunk<'a, T>,
@@ -318,8 +323,8 @@ impl<'a, T> Iterator for PartOfChunk<'a, T> {
 
     fn next(&mut self) -> Option<&'a Obj<T>> {
         match self {
-            PartOfChunk::Whole(objects) => objects.next()?.as_ref(),
-            PartOfChunk::Some(objects, bits) => objects[bits.next()? as usize].as_ref(),
+            PartOfChunk::Whole(objects) => objects.next().map(in_use),
+            PartOfChunk::Some(objects, bits) => bits.next().map(|bit| in_use(&objects[bit as usize])),
         }
     }
 }
@@ -340,10 +345,8 @@ impl<'a, T> Iterator for PartIter<'a, T> {
     fn fold<B, F: FnMut(B, &'a Obj<T>) -> B>(self, init: B, mut f: F) -> B {
         let PartIter { chunk, held } = self;
         core::iter::once(chunk).chain(held.map(Held::iter)).fold(init, |folded, chunk| match chunk {
-            PartOfChunk::Whole(objects) => objects.flatten().fold(folded, &mut f),
-            PartOfChunk::Some(objects, bits) => {
-                bits.filter_map(|bit| objects[bit as usize].as_ref()).fold(folded, &mut f)
-            }
+            PartOfChunk::Whole(objects) => objects.map(in_use).fold(folded, &mut f),
+            PartOfChunk::Some(objects, bits) => bits.map(|bit| in_use(&objects[bit as usize])).fold(folded, &mut f),
         })
     }
 }
